@@ -19,32 +19,37 @@ pub(super) struct Job {
     work: &'static (dyn Fn() + Sync),
     /// [`THREAD`] for each that is in it, without the caller, and perhaps [`SLEEPS`].
     inside: AtomicUsize,
+    /// The number of the last one that has left.
+    last: AtomicUsize,
     caller: Thread,
     /// What one of them has panicked with.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl Job {
-    /// Does this work on a thread that has joined, and leaves.
-    pub(super) fn run(&self) {
+    /// Does this work on a thread that has joined, whose number it is, and leaves.
+    pub(super) fn run(&self, number: usize) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(self.work)) {
             *lock(&self.panic) = Some(panic);
         }
+        self.last.store(number, Ordering::Relaxed);
         if self.inside.fetch_sub(THREAD, Ordering::AcqRel) == THREAD + SLEEPS {
             self.caller.unpark();
         }
     }
 
-    /// Waits until everybody has left. Nobody may join any more.
-    fn wait(&self) {
+    /// Waits until everybody has left; gives the number of the thread that has woken the caller up, if it slept. Nobody may join any
+    /// more.
+    fn wait(&self) -> Option<usize> {
         let have_left = || (self.inside.load(Ordering::Acquire) < THREAD).then_some(());
         if look(have_left).is_some() {
-            return;
+            return None;
         }
         self.inside.fetch_add(SLEEPS, Ordering::AcqRel);
         while have_left().is_none() {
             thread::park();
         }
+        Some(self.last.load(Ordering::Relaxed))
     }
 }
 
@@ -68,21 +73,22 @@ struct State {
 
 impl Jobs {
     /// Does work on the caller's thread and on up to this many others, until all of them have returned. `wake` is called for
-    /// each thread that has to be woken up, with its number.
-    pub(super) fn together(&self, others: usize, work: &(dyn Fn() + Sync), wake: impl FnMut(usize)) {
+    /// each thread that has to be woken up, with its number. Gives the number of the one that has woken the caller up, if it slept.
+    pub(super) fn together(&self, others: usize, work: &(dyn Fn() + Sync), wake: impl FnMut(usize)) -> Option<usize> {
         // SAFETY: whoever calls it is in the job; nobody joins it after `close`, and nobody is in it after `wait`, which is
         // called whether the work panics or not.
         let work = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(work) };
-        let job =
-            Arc::new(Job { work, inside: AtomicUsize::new(0), caller: thread::current(), panic: Mutex::new(None) });
+        let (inside, last) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let job = Arc::new(Job { work, inside, last, caller: thread::current(), panic: Mutex::new(None) });
         self.open(&job, others).into_iter().for_each(wake);
         let own = catch_unwind(AssertUnwindSafe(work));
         self.close(&job);
-        job.wait();
+        let woken_by = job.wait();
         let panic = lock(&job.panic).take();
         if let Some(panic) = own.err().or(panic) {
             std::panic::resume_unwind(panic);
         }
+        woken_by
     }
 
     /// Lets threads join. Gives the numbers of those that have to be woken up for it.

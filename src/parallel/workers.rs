@@ -47,17 +47,24 @@ impl Workers {
 
     /// Does work on the caller's thread and on up to this many others, until all of them have returned.
     pub(super) fn together(&self, others: usize, work: &(dyn Fn() + Sync)) {
-        self.jobs.together(others, work, |number| self.wake(number));
+        if let Some(number) = self.jobs.together(others, work, |number| self.wake(number)) {
+            // The caller may be on the CPU of the one that has woken it up, which looks for its next work there.
+            self.keep_off_this_cpu(number);
+        }
     }
 
     fn wake(&self, number: usize) {
+        self.keep_off_this_cpu(number);
         let bed = &self.beds[number];
-        let Some((thread, placed)) = bed.sleeper.get() else { return };
-        if let Some(placed) = placed {
-            placed.keep_off_this_cpu();
-        }
+        let Some((thread, _)) = bed.sleeper.get() else { return };
         bed.called.store(true, Ordering::Release);
         thread.unpark();
+    }
+
+    fn keep_off_this_cpu(&self, number: usize) {
+        if let Some((_, Some(placed))) = self.beds[number].sleeper.get() {
+            placed.keep_off_this_cpu();
+        }
     }
 
     /// What a thread does all its life.
@@ -68,7 +75,7 @@ impl Workers {
         self.jobs.look();
         loop {
             if let Some(job) = look(|| self.jobs.join()).or_else(|| self.jobs.sleep(number)) {
-                job.run();
+                job.run(number);
                 self.jobs.look();
                 continue;
             }

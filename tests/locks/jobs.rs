@@ -38,7 +38,7 @@ impl Worker {
         self.jobs.look();
         loop {
             if let Some(job) = self.jobs.join().or_else(|| self.jobs.sleep(0)) {
-                job.run();
+                job.run(0);
                 self.jobs.look();
                 continue;
             }

@@ -103,9 +103,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the caller waits for nobody",
         file: "jobs",
-        right: "        job.wait();
+        right: "        let woken_by = job.wait();
 ",
-        wrong: "",
+        wrong: "        let woken_by = None;
+",
         found: ASSERTION,
     },
     Mutant {
