@@ -92,33 +92,29 @@ impl Product<'_> {
         memory: &mut WordPanels,
         to: &mut [f32],
     ) -> bool {
-        let (_, b) = self.sources(tile, depth.start);
-        let (m, n) = (tile.rows.len(), tile.columns.len());
-        if self.is_packed::<W>(tile, &depth, false) {
-            // SAFETY: the caller's promise.
-            return unsafe { self.all_panels::<W>(tile, depth, false, memory, to) };
-        }
-        if b.along == 4 && self.is_turned::<W>(tile) {
+        let is_packed = self.is_packed::<W>(tile, &depth, false);
+        if !is_packed && self.b.strides[1] == 1 && self.is_turned::<W>(tile) {
             // SAFETY: the caller's promise.
             return unsafe { self.turned::<W>(tile, depth, memory, to) };
         }
+        // SAFETY: the caller's promise.
+        (is_packed || self.packing_pays(tile, depth.len()))
+            && unsafe { self.all_panels::<W>(tile, depth, false, memory, to) }
+    }
+
+    /// Whether f32s are multiplied faster by panels of B than by the `gemm` crate.
+    fn packing_pays(&self, tile: &Tile, depth: usize) -> bool {
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        let [_, along, across] = self.b.strides;
         // A B of so few elements is packed in less time than the `gemm` crate takes to begin.
-        if b.across == 4 && m > FEW_DOTS && self.patches.is_none() && n * depth.len() <= FEW_ELEMENTS {
-            // SAFETY: the caller's promise.
-            return unsafe { self.all_panels::<W>(tile, depth, false, memory, to) };
+        if across == 1 && m > FEW_DOTS && self.patches.is_none() && n * depth <= FEW_ELEMENTS {
+            return true;
         }
         // Else packing B takes more time than multiplying it with few rows saves.
         let is_alone = tile.is_alone && m < HIGH;
         let is_short = m <= FEW_DOTS && self.patches.is_none();
-        if is_alone || self.extents.m < MANY || is_short {
-            return false;
-        }
-        let along_k = self.b.strides[1] == 1;
-        if !along_k && self.extents.m < HIGHER && self.extents.n.saturating_mul(self.extents.k) > NEAR {
-            return false;
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.all_panels::<W>(tile, depth, false, memory, to) }
+        let is_far = self.extents.m < HIGHER && self.extents.n.saturating_mul(self.extents.k) > NEAR;
+        !(is_alone || is_short || self.extents.m < MANY) && (along == 1 || !is_far)
     }
 
     /// Multiplies bf16s over a range of K. `false` if this CPU has no instructions for it, or if a subnormal number may

@@ -124,7 +124,7 @@ impl Work for Pack<'_> {
     #[inline(always)]
     unsafe fn run(mut self) -> Contents {
         // In the order of memory: words of some rows, or of some columns, at a time.
-        let by_rows = self.from.across == size_of::<f32>() as isize;
+        let by_rows = self.is_by_rows();
         let (rows, panels) = (self.depth.div_ceil(HALF), self.columns.div_ceil(LANES));
         let (outer, inner) = if by_rows { (rows, panels) } else { (panels, rows) };
         let mut greatest = 0;
@@ -132,7 +132,7 @@ impl Work for Pack<'_> {
             for j in 0..inner {
                 let (row, panel) = if by_rows { (i, j) } else { (j, i) };
                 // SAFETY: the caller's promise.
-                greatest = greatest.max(unsafe { self.cell(row * HALF, panel * LANES, by_rows) });
+                greatest = greatest.max(unsafe { self.cell(row * HALF, panel * LANES) });
             }
         }
         Contents { least: Magnitude::NONE, are_finite: greatest < f32::INFINITY.to_bits() }
@@ -140,9 +140,16 @@ impl Work for Pack<'_> {
 }
 
 impl Pack<'_> {
+    /// Whether words of neighbouring columns are neighbours in memory.
+    #[inline(always)]
+    const fn is_by_rows(&self) -> bool {
+        self.from.across == size_of::<f32>() as isize
+    }
+
     /// Writes at most eight words of sixteen columns, and 0 for columns that there aren't; gives the greatest magnitude's bits.
     #[inline(always)]
-    unsafe fn cell(&mut self, k: usize, column: usize, by_rows: bool) -> u32 {
+    unsafe fn cell(&mut self, k: usize, column: usize) -> u32 {
+        let by_rows = self.is_by_rows();
         let Self { from, depth, columns, .. } = *self;
         let (deep, wide) = ((depth - k).min(HALF), (columns - column).min(LANES));
         let to = &mut self.to[column * depth + k * LANES..][..deep * LANES];

@@ -18,36 +18,25 @@ pub(in crate::gemm::cpu) const HALVES_ROWS: usize = 4;
 const LANES: usize = 8;
 
 /// A type of 16 bits.
-pub(in crate::gemm::cpu) trait Half {
+pub(in crate::gemm::cpu) trait Half: Copy + Into<f32> {
     /// # Safety
     /// There must be eight elements; the CPU must have AVX2 and F16C.
-    unsafe fn widen(from: *const u16) -> __m256;
-    fn of_bits(bits: u16) -> f32;
+    unsafe fn widen(from: *const Self) -> __m256;
 }
 
 impl Half for bf16 {
     #[inline(always)]
-    unsafe fn widen(from: *const u16) -> __m256 {
+    unsafe fn widen(from: *const Self) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast())))) }
-    }
-
-    #[inline(always)]
-    fn of_bits(bits: u16) -> f32 {
-        Self::from_bits(bits).to_f32()
     }
 }
 
 impl Half for f16 {
     #[inline(always)]
-    unsafe fn widen(from: *const u16) -> __m256 {
+    unsafe fn widen(from: *const Self) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
-    }
-
-    #[inline(always)]
-    fn of_bits(bits: u16) -> f32 {
-        Self::from_bits(bits).to_f32()
     }
 }
 
@@ -125,7 +114,7 @@ impl Dots {
                     let mut lanes = [0.0; LANES];
                     _mm256_storeu_ps(lanes.as_mut_ptr(), sum);
                     let rest = (whole..self.depth).map(|k| {
-                        let of_b = H::of_bits(self.b.at(k, column + j).cast::<u16>().read_unaligned());
+                        let of_b: f32 = self.b.at(k, column + j).cast::<H>().read_unaligned().into();
                         *self.a.at(i, k).pointer * of_b
                     });
                     to[i * self.columns + column + j] = lanes.into_iter().sum::<f32>() + rest.sum::<f32>();

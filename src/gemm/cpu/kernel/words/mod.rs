@@ -88,7 +88,7 @@ pub(in crate::gemm::cpu) fn multiplies_matrices(a: ElementType, b: ElementType) 
     }
 }
 
-/// Whether this CPU widens and multiplies f16s by AVX2.
+/// Whether this CPU widens and multiplies bf16s and f16s by AVX2.
 pub(in crate::gemm::cpu) fn multiplies_halves() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(|| multiplies_f32_by_avx2() && is_x86_feature_detected!("f16c"));
     *HAS
