@@ -21,7 +21,7 @@ impl Body {
             Op::Exp => self.exp(a),
             Op::Exp2 => self.exp2(a),
             Op::Log => self.log(a),
-            Op::Log2 => self.log2(a)?,
+            Op::Log2 => self.log2(a),
             Op::Log1p => self.log1p(a),
             Op::Sqrt => self.unary(Unary::Sqrt, a),
             Op::Rsqrt => self.inverse_root(a),

@@ -274,17 +274,9 @@ pub(crate) struct Body {
     pub(super) states: Vec<State>,
     /// The number of lanes that states have, if their order of combination is not free.
     pub(super) state_lanes: Option<u32>,
-    /// Whether approximations use fused multiply-add.
-    pub(super) fuses: bool,
 }
 
 impl Body {
-    /// A body whose approximations are those of [`unary`](crate::simd::unary) on this CPU, not those that are the same on
-    /// every CPU.
-    pub(crate) fn of_this_cpu() -> Self {
-        Self { fuses: crate::simd::fuses(), ..Self::default() }
-    }
-
     pub(super) fn node(&mut self, node: Node) -> Value {
         if let Some(value) = self.known.get(&node) {
             return *value;

@@ -21,11 +21,12 @@ const LINE: usize = 64;
 /// The most lanes of a row: distances in bytes are 32-bit numbers.
 const MOST_LANES: usize = 1 << 26;
 
-/// The registers that states may have.
-const fn most_reserved(width: Width) -> usize {
+/// The registers that states may have: as many as leave an instruction its operands and its result, if no value of the stage
+/// loses its own by that; else these.
+const fn most_reserved(width: Width) -> [usize; 2] {
     match width {
-        Width::Bits256 => 4,
-        Width::Bits512 => 16,
+        Width::Bits256 => [12, 4],
+        Width::Bits512 => [28, 16],
     }
 }
 
@@ -120,31 +121,40 @@ impl Made {
             }
             Width::Bits512 => &stage.body,
         };
+        let [many, few] = most_reserved(width);
         let mut copies = if stage.once { 1 } else { SIDE_BY_SIDE.min(1 << (lanes / width.lanes()).max(1).ilog2()) };
         loop {
-            let (slots, most) = (self.slots, self.most);
-            // The list of addresses is needed in every row.
-            let mut registers = STREAMS.iter().filter(|register| **register != ARGUMENTS);
-            let mut emitter = Emitter::with_streams(body, width, &mut registers)?;
-            (emitter.assembler, emitter.constants) = (self.assembler.clone(), self.constants.clone());
-            (emitter.slots, emitter.row) = (slots, InRow { first_argument, once: stage.once, ..InRow::default() });
-            for (number, bytes) in ahead {
-                let Some(register) = registers.next() else { break };
-                emitter.assembler.load_next(*register, *number);
-                emitter.row.ahead.push((*register, *bytes));
-            }
-            if stage.once {
-                emitter.prepare_values();
-                emitter.compute_round(1);
-            } else {
-                emitter.lanes(lanes, copies, mask)?;
-            }
-            if emitter.row.refused {
-                return None;
-            }
-            if copies == 1 || emitter.evicted * HELD <= body.nodes.len() * copies {
-                let Emitter { assembler, constants, slots: used, .. } = emitter;
-                return Some(Self { assembler, constants, slots, most: most.max(used) });
+            for most_reserved in [many, few] {
+                let (slots, most) = (self.slots, self.most);
+                // The list of addresses is needed in every row.
+                let mut registers = STREAMS.iter().filter(|register| **register != ARGUMENTS);
+                let mut emitter = Emitter::with_streams(body, width, &mut registers)?;
+                (emitter.assembler, emitter.constants) = (self.assembler.clone(), self.constants.clone());
+                (emitter.slots, emitter.row) = (slots, InRow { first_argument, once: stage.once, ..InRow::default() });
+                for (number, bytes) in ahead {
+                    let Some(register) = registers.next() else { break };
+                    emitter.assembler.load_next(*register, *number);
+                    emitter.row.ahead.push((*register, *bytes));
+                }
+                if stage.once {
+                    emitter.prepare_values();
+                    emitter.compute_round(1);
+                } else {
+                    emitter.lanes(lanes, (copies, most_reserved), mask)?;
+                }
+                if emitter.row.refused {
+                    return None;
+                }
+                let lost = emitter.evicted;
+                let fits = if emitter.row.reserved > few {
+                    lost == 0
+                } else {
+                    copies == 1 || lost * HELD <= body.nodes.len() * copies
+                };
+                if fits {
+                    let Emitter { assembler, constants, slots: used, .. } = emitter;
+                    return Some(Self { assembler, constants, slots, most: most.max(used) });
+                }
             }
             copies /= 2;
         }
@@ -153,9 +163,9 @@ impl Made {
 
 impl Emitter<'_> {
     /// A stage of all lanes of a row.
-    fn lanes(&mut self, lanes: usize, copies: usize, mask: Memory) -> Option<()> {
+    fn lanes(&mut self, lanes: usize, (copies, most_reserved): (usize, usize), mask: Memory) -> Option<()> {
         self.prepare_values();
-        self.begin_states(copies)?;
+        self.begin_states(copies, most_reserved)?;
         let (vectors, rest) = (lanes / self.width.lanes(), lanes % self.width.lanes());
         let each = copies.max(self.row.apart);
         let rounds = vectors / each;
@@ -202,7 +212,7 @@ impl Emitter<'_> {
     }
 
     /// Sets the states to their identities. They are in registers if there are enough, else on the stack.
-    fn begin_states(&mut self, copies: usize) -> Option<()> {
+    fn begin_states(&mut self, copies: usize, most_reserved: usize) -> Option<()> {
         let count = self.body.states.len();
         if count == 0 {
             return Some(());
@@ -213,7 +223,9 @@ impl Emitter<'_> {
         }
         self.row.apart = apart;
         let vectors = self.vectors_of_states(count);
-        if vectors <= most_reserved(self.width) {
+        // Each is folded in registers of its own and as many others.
+        let most = self.body.states.iter().map(|state| apart * state.parts()).max().unwrap_or(0);
+        if vectors <= most_reserved && most + vectors <= self.width.registers() {
             self.row.reserved = vectors;
         }
         let first = self.width.registers() - self.row.reserved;

@@ -1,16 +1,17 @@
 //! Functions of lanes. The approximations are those of [`crate::simd`], operation by operation, so that they give the same
-//! bits: without fused multiply-add those of [`portable_unary`](crate::simd::portable_unary), in a body
-//! [of this CPU](Body::of_this_cpu) those of [`unary`](crate::simd::unary).
+//! bits.
 
 use super::body::{Binary, Body, Node, Unary, Value};
 
-const ROUND: f32 = 12_582_912.0;
+/// Added to an f32 of small magnitude, it rounds that to an integer n, and the low bits hold n + 127: shifted left by 23, they
+/// are `2^n`.
+const SHIFT: f32 = 12_582_912.0 + 127.0;
 const SIGN: u32 = 1 << 31;
 /// The least power of two that exponentials are scaled by. By so small a one, Intel's CPUs give 0 at once; by those from -511 to
 /// -127, a vector takes them 15 ns in place of 0.1 (a Xeon with AMX), as everything that is masked would.
 const FAR_BELOW: i32 = -520;
 /// A power of two so small that what is scaled by it is rounded to 0.
-const TO_ZERO: i32 = -152;
+const TO_ZERO: f32 = -152.0;
 
 /// Arithmetic.
 impl Body {
@@ -75,21 +76,12 @@ impl Body {
         self.div(one, x)
     }
 
-    /// `a · b + c`, rounded once in a body whose approximations use that.
-    fn multiply_add(&mut self, a: Value, b: Value, c: Value) -> Value {
-        if self.fuses {
-            return self.fma(a, b, c);
-        }
-        let product = self.mul(a, b);
-        self.add(product, c)
-    }
-
     /// Down a list of coefficients, the highest power's first.
     fn polynomial(&mut self, x: Value, coefficients: &[f32]) -> Value {
         let mut sum = self.float(coefficients[0]);
         for c in &coefficients[1..] {
             let c = self.float(*c);
-            sum = self.multiply_add(x, sum, c);
+            sum = self.fma(x, sum, c);
         }
         sum
     }
@@ -128,44 +120,35 @@ impl Body {
         self.binary(Binary::FirstLess, high, x)
     }
 
-    /// The integer in the low bits of an f32 to which [`ROUND`] was added.
-    fn rounded_bits(&mut self, shifted: Value) -> Value {
-        let bias = self.float(ROUND);
-        self.binary(Binary::SubI32, shifted, bias)
-    }
-
-    /// What is left of a number without the nearest multiple of ln 2, the multiple as an f32, and the same with [`ROUND`]
+    /// What is left of a number without the nearest multiple of ln 2, the multiple as an f32, and the same with [`SHIFT`]
     /// added.
     fn reduce(&mut self, x: Value) -> (Value, Value, Value) {
-        let (log2_e, round) = (self.float(std::f32::consts::LOG2_E), self.float(ROUND));
-        let shifted = self.multiply_add(x, log2_e, round);
-        let n = self.sub(shifted, round);
+        let (log2_e, shift) = (self.float(std::f32::consts::LOG2_E), self.float(SHIFT));
+        let shifted = self.fma(x, log2_e, shift);
+        let n = self.sub(shifted, shift);
         let (high, low) = (self.float(-355.0 / 512.0), self.float(2.121_944_4e-4));
-        let r = self.multiply_add(n, high, x);
-        (self.multiply_add(n, low, r), n, shifted)
+        let r = self.fma(n, high, x);
+        (self.fma(n, low, r), n, shifted)
     }
 
     /// `e^r` for |r| ≤ 0.35.
     fn exp_reduced(&mut self, r: Value) -> Value {
-        let q = [0.001_388_239_6, 0.008_367_181, 0.041_667_223, 0.166_665_39, 0.499_999_97];
-        let q = self.polynomial(r, &q);
-        let square = self.mul(r, r);
-        let (sum, one) = (self.multiply_add(square, q, r), self.float(1.0));
-        self.add(one, sum)
+        self.polynomial(r, &[0.001_388_239_6, 0.008_367_181, 0.041_667_223, 0.166_665_39, 0.499_999_97, 1.0, 1.0])
     }
 
-    fn power_of_two(&mut self, n: Value) -> Value {
-        let bias = self.integer(127);
-        let biased = self.binary(Binary::AddI32, n, bias);
-        self.unary(Unary::ShiftLeft(23), biased)
+    /// `2^n` of `n + SHIFT`, for -127 ≤ n < 128; 0 for -127.
+    fn power_of_two(&mut self, shifted: Value) -> Value {
+        self.unary(Unary::ShiftLeft(23), shifted)
     }
 
     /// `p · 2^n`, rounded once, by instructions that every CPU has.
     fn scale(&mut self, p: Value, n: Value) -> Value {
-        let (n, least) = (self.unary(Unary::Truncate, n), self.integer(TO_ZERO));
-        let n = self.binary(Binary::GreatestI32, n, least);
-        let half = self.unary(Unary::ShiftSigned(1), n);
-        let rest = self.binary(Binary::SubI32, n, half);
+        let (least, shift) = (self.float(TO_ZERO), self.float(SHIFT + 127.0));
+        let n = self.binary(Binary::FirstGreater, n, least);
+        // Twice the bias and n, in two halves. What lies above 9 bits is shifted out.
+        let both = self.add(n, shift);
+        let half = self.unary(Unary::ShiftRight(1), both);
+        let rest = self.binary(Binary::SubI32, both, half);
         let (half, rest) = (self.power_of_two(half), self.power_of_two(rest));
         let p = self.mul(p, half);
         self.mul(p, rest)
@@ -175,7 +158,7 @@ impl Body {
     pub(super) fn without_scale(&self) -> Self {
         let mut body = Self::default();
         body.arguments.clone_from(&self.arguments);
-        (body.period, body.fuses) = (self.period, self.fuses);
+        body.period = self.period;
         let mut values: Vec<Value> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             values.push(match node.with_operands(|value| values[value.index()]) {
@@ -197,9 +180,9 @@ impl Body {
 
     pub(crate) fn exp2(&mut self, x: Value) -> Value {
         let x = self.hold(x, FAR_BELOW as f32, 129.0);
-        let round = self.float(ROUND);
-        let shifted = self.add(x, round);
-        let n = self.sub(shifted, round);
+        let shift = self.float(SHIFT);
+        let shifted = self.add(x, shift);
+        let n = self.sub(shifted, shift);
         let (rest, ln_2) = (self.sub(x, n), self.float(std::f32::consts::LN_2));
         let r = self.mul(rest, ln_2);
         let p = self.exp_reduced(r);
@@ -210,14 +193,13 @@ impl Body {
         let s = self.mul(x, x);
         let p = [-0.005_895_158_3, 0.020_795_971, -0.053_783_83, 0.133_319_24, -0.333_333];
         let (p, cube) = (self.polynomial(s, &p), self.mul(x, s));
-        let small = self.multiply_add(cube, p, x);
+        let small = self.fma(cube, p, x);
 
         let (magnitude, two) = (self.abs(x), self.float(2.0));
         let twice = self.mul(two, magnitude);
         let held = self.not_above(twice, 20.0);
         let (r, _, shifted) = self.reduce(held);
-        let n = self.rounded_bits(shifted);
-        let (p, power) = (self.exp_reduced(r), self.power_of_two(n));
+        let (p, power) = (self.exp_reduced(r), self.power_of_two(shifted));
         let (e, one) = (self.mul(p, power), self.float(1.0));
         let below = self.add(e, one);
         let quotient = self.div(two, below);
@@ -240,7 +222,7 @@ impl Body {
             0.128_379_17,
         ];
         let p = self.polynomial(s, &p);
-        let small = self.multiply_add(x, p, x);
+        let small = self.fma(x, p, x);
 
         let magnitude = self.abs(x);
         let y = self.not_above(magnitude, 4.0);
@@ -250,8 +232,7 @@ impl Body {
         let product = self.mul(y, q);
         let exponent = self.neg(product);
         let (r, _, shifted) = self.reduce(exponent);
-        let n = self.rounded_bits(shifted);
-        let (p, power) = (self.exp_reduced(r), self.power_of_two(n));
+        let (p, power) = (self.exp_reduced(r), self.power_of_two(shifted));
         let (rest, one) = (self.mul(p, power), self.float(1.0));
         let large = self.sub(one, rest);
         let large = self.copy_sign(large, x);
@@ -324,17 +305,13 @@ impl Body {
         let rest = self.mul(s, sum);
         let rest = correction.map_or(rest, |correction| self.add(rest, correction));
         let (low, high) = (self.bits(0x3717_f7d1), self.bits(0x3f31_7180));
-        let tail = self.multiply_add(k, low, rest);
+        let tail = self.fma(k, low, rest);
         let difference = self.sub(half_square, tail);
         let difference = self.sub(f, difference);
-        self.multiply_add(k, high, difference)
+        self.fma(k, high, difference)
     }
 
-    /// `None` in a body that uses fused multiply-add, which vectors of f64s don't have here.
-    pub(crate) fn log2(&mut self, x: Value) -> Option<Value> {
-        if self.fuses {
-            return None;
-        }
+    pub(crate) fn log2(&mut self, x: Value) -> Value {
         let (m, k) = self.split(x);
         let one = self.float(1.0);
         let f = self.sub(m, one);
@@ -360,7 +337,7 @@ impl Body {
             let product = body.binary(Binary::MulF64, s, p);
             body.binary(Binary::AddF64, product, k)
         });
-        Some(self.with_limits(x, y))
+        self.with_limits(x, y)
     }
 }
 

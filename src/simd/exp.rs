@@ -2,45 +2,48 @@
 
 use super::fma;
 
-/// Adding and subtracting it rounds an f32 below 2^22 in magnitude to an integer. In between, its low bits hold that
-/// integer.
-const ROUND_F32: f32 = 12_582_912.0;
+/// Added to an f32 of small magnitude, it rounds that to an integer n, and the low bits hold n + 127: shifted left by 23, they
+/// are `2^n`.
+const SHIFT: f32 = 12_582_912.0 + 127.0;
+/// Adding and subtracting it rounds an f64 below 2^51 in magnitude to an integer. In between, its low bits hold that integer.
 pub(super) const ROUND_F64: f64 = 6_755_399_441_055_744.0;
 
 /// ln 2 in two parts; the first has 9 significant bits, so that its products with small integers are exact.
 const LN2_HIGH: f32 = 355.0 / 512.0;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
-/// Splits `x` into `n·ln 2 + r`, |r| ≤ 0.35; `n` as a float and as an integer. |x| below 10⁶.
+/// Splits `x` into `n·ln 2 + r`, |r| ≤ 0.35; `r`, and `n + SHIFT`. |x| below 10⁶.
 #[inline(always)]
-fn reduce<const FMA: bool>(x: f32) -> (f32, i32) {
-    let shifted = fma::<FMA>(x, std::f32::consts::LOG2_E, ROUND_F32);
-    let n = shifted - ROUND_F32;
-    let r = fma::<FMA>(n, -LN2_LOW, fma::<FMA>(n, -LN2_HIGH, x));
-    (r, (shifted.to_bits() as i32).wrapping_sub(ROUND_F32.to_bits() as i32))
+fn reduce<const FMA: bool>(x: f32) -> (f32, f32) {
+    let shifted = fma::<FMA>(x, std::f32::consts::LOG2_E, SHIFT);
+    let n = shifted - SHIFT;
+    (fma::<FMA>(n, -LN2_LOW, fma::<FMA>(n, -LN2_HIGH, x)), shifted)
 }
 
-/// `e^r - 1` for |r| ≤ 0.35; relative error 2^-26 before rounding (minimax fit).
+/// `e^r` for |r| ≤ 0.35; relative error 2^-26 before rounding (minimax fit).
 #[inline(always)]
-fn expm1_reduced<const FMA: bool>(r: f32) -> f32 {
+fn exp_reduced<const FMA: bool>(r: f32) -> f32 {
     let q = fma::<FMA>(r, 0.001_388_239_6, 0.008_367_181);
     let q = fma::<FMA>(r, q, 0.041_667_223);
     let q = fma::<FMA>(r, q, 0.166_665_39);
     let q = fma::<FMA>(r, q, 0.499_999_97);
-    fma::<FMA>(r * r, q, r)
+    let q = fma::<FMA>(r, q, 1.0);
+    fma::<FMA>(r, q, 1.0)
 }
 
-/// `2^n` for -127 < n < 128.
+/// `2^n` of `n + SHIFT`, for -127 ≤ n < 128; 0 for -127.
 #[inline(always)]
-fn power_of_two(n: i32) -> f32 {
-    f32::from_bits((n.wrapping_add(127) as u32).wrapping_shl(23))
+fn power_of_two(shifted: f32) -> f32 {
+    f32::from_bits(shifted.to_bits() << 23)
 }
 
-/// `p · 2^n`, rounded once, for any n of an f32 exponential.
+/// `p · 2^n` of `n + SHIFT`, rounded once, for any n of an f32 exponential.
 #[inline(always)]
-fn scale(p: f32, n: i32) -> f32 {
-    let half = n >> 1;
-    (p * power_of_two(half)) * power_of_two(n.wrapping_sub(half))
+fn scale(p: f32, shifted: f32) -> f32 {
+    // Twice the bias and n, in two halves. What lies above 9 bits is shifted out.
+    let both = shifted.to_bits().wrapping_add(127);
+    let half = both >> 1;
+    (p * f32::from_bits(half << 23)) * f32::from_bits((both - half) << 23)
 }
 
 /// `x` limited to `low..=high`; NaN stays.
@@ -54,18 +57,17 @@ fn hold(x: f32, low: f32, high: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     // Beyond these limits the result is 0 or infinite; at the limits the scaling gives the same.
-    let (r, n) = reduce::<FMA>(hold(x, -104.0, 89.0));
-    scale(1.0 + expm1_reduced::<FMA>(r), n)
+    let (r, shifted) = reduce::<FMA>(hold(x, -104.0, 89.0));
+    scale(exp_reduced::<FMA>(r), shifted)
 }
 
 /// `2^x`.
 #[inline(always)]
 pub(crate) fn exp2<const FMA: bool>(x: f32) -> f32 {
     let x = hold(x, -151.0, 129.0);
-    let shifted = x + ROUND_F32;
-    let r = (x - (shifted - ROUND_F32)) * std::f32::consts::LN_2;
-    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND_F32.to_bits() as i32);
-    scale(1.0 + expm1_reduced::<FMA>(r), n)
+    let shifted = x + SHIFT;
+    let r = (x - (shifted - SHIFT)) * std::f32::consts::LN_2;
+    scale(exp_reduced::<FMA>(r), shifted)
 }
 
 /// Hyperbolic tangent: an odd polynomial up to 0.6 (minimax fit, relative error 2^-28), `1 - 2 / (e^2|x| + 1)` above.
@@ -80,8 +82,8 @@ pub(crate) fn tanh<const FMA: bool>(x: f32) -> f32 {
 
     let twice = 2.0 * x.abs();
     // From 20 on, the result rounds to 1.
-    let (r, n) = reduce::<FMA>(if twice > 20.0 { 20.0 } else { twice });
-    let e = (1.0 + expm1_reduced::<FMA>(r)) * power_of_two(n);
+    let (r, shifted) = reduce::<FMA>(if twice > 20.0 { 20.0 } else { twice });
+    let e = exp_reduced::<FMA>(r) * power_of_two(shifted);
     let large = 1.0 - 2.0 / (e + 1.0);
     // Also keeps the sign of a zero.
     (if twice < 1.2 { small } else { large }).copysign(x)
@@ -108,31 +110,31 @@ pub(crate) fn erf<const FMA: bool>(x: f32) -> f32 {
     let q = fma::<FMA>(y, q, 0.106_495_775);
     let q = fma::<FMA>(y, q, 0.634_991_7);
     let q = fma::<FMA>(y, q, 1.128_688_6);
-    let (r, n) = reduce::<FMA>(-(y * q));
-    let large = 1.0 - (1.0 + expm1_reduced::<FMA>(r)) * power_of_two(n);
+    let (r, shifted) = reduce::<FMA>(-(y * q));
+    let large = 1.0 - exp_reduced::<FMA>(r) * power_of_two(shifted);
     if y < 1.0 { small } else { large.copysign(x) }
 }
 
 /// `2^x` in f64 with a relative error of 2^-40, for the f32 power; 0 and infinity beyond f32's range.
 #[inline(always)]
-pub(super) fn exp2_wide<const FMA: bool>(x: f64) -> f64 {
+pub(super) fn exp2_wide(x: f64) -> f64 {
     let x = if x < -200.0 { -200.0 } else { x };
     let x = if x > 200.0 { 200.0 } else { x };
     let shifted = x + ROUND_F64;
     let r = x - (shifted - ROUND_F64);
-    let p = fma_wide::<FMA>(r, 1.317_891_871_855_293_2e-6, 1.530_917_855_362_395_2e-5);
-    let p = fma_wide::<FMA>(r, p, 1.540_382_569_732_955e-4);
-    let p = fma_wide::<FMA>(r, p, 1.333_345_477_885_448_8e-3);
-    let p = fma_wide::<FMA>(r, p, 9.618_128_615_540_901e-3);
-    let p = fma_wide::<FMA>(r, p, 5.550_410_935_347_522e-2);
-    let p = fma_wide::<FMA>(r, p, 2.402_265_069_811_404_5e-1);
-    let p = fma_wide::<FMA>(r, p, 6.931_471_805_481_938e-1);
+    let p = multiply_add(r, 1.317_891_871_855_293_2e-6, 1.530_917_855_362_395_2e-5);
+    let p = multiply_add(r, p, 1.540_382_569_732_955e-4);
+    let p = multiply_add(r, p, 1.333_345_477_885_448_8e-3);
+    let p = multiply_add(r, p, 9.618_128_615_540_901e-3);
+    let p = multiply_add(r, p, 5.550_410_935_347_522e-2);
+    let p = multiply_add(r, p, 2.402_265_069_811_404_5e-1);
+    let p = multiply_add(r, p, 6.931_471_805_481_938e-1);
     let n = shifted.to_bits().wrapping_sub(ROUND_F64.to_bits());
-    fma_wide::<FMA>(r, p, 1.0) * f64::from_bits(n.wrapping_add(1023).wrapping_shl(52))
+    multiply_add(r, p, 1.0) * f64::from_bits(n.wrapping_add(1023).wrapping_shl(52))
 }
 
-/// `a·b + c` in f64, fused if the CPU can.
+/// `a·b + c`, rounded twice.
 #[inline(always)]
-pub(super) fn fma_wide<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
-    if FMA { a.mul_add(b, c) } else { a * b + c }
+pub(super) fn multiply_add(a: f64, b: f64, c: f64) -> f64 {
+    a * b + c
 }

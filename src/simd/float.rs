@@ -31,13 +31,13 @@ pub(crate) trait Float:
     fn exp<const FMA: bool>(self) -> Self;
     fn exp2<const FMA: bool>(self) -> Self;
     fn log<const FMA: bool>(self) -> Self;
-    fn log2<const FMA: bool>(self) -> Self;
+    fn log2(self) -> Self;
     fn log1p<const FMA: bool>(self) -> Self;
     fn tanh<const FMA: bool>(self) -> Self;
     fn erf<const FMA: bool>(self) -> Self;
-    fn sin<const FMA: bool>(self) -> Self;
-    fn cos<const FMA: bool>(self) -> Self;
-    fn pow<const FMA: bool>(self, y: Self) -> Self;
+    fn sin(self) -> Self;
+    fn cos(self) -> Self;
+    fn pow(self, y: Self) -> Self;
     /// Whether the vector code for sine and cosine works for this argument.
     fn sine_reducible(self) -> bool;
     /// `self · y + z`, rounded once.
@@ -117,8 +117,8 @@ impl Float for f32 {
         log::log::<FMA>(self)
     }
     #[inline(always)]
-    fn log2<const FMA: bool>(self) -> Self {
-        log::log2::<FMA>(self)
+    fn log2(self) -> Self {
+        log::log2(self)
     }
     #[inline(always)]
     fn log1p<const FMA: bool>(self) -> Self {
@@ -133,16 +133,16 @@ impl Float for f32 {
         exp::erf::<FMA>(self)
     }
     #[inline(always)]
-    fn sin<const FMA: bool>(self) -> Self {
-        trig::sin::<FMA>(self)
+    fn sin(self) -> Self {
+        trig::sin(self)
     }
     #[inline(always)]
-    fn cos<const FMA: bool>(self) -> Self {
-        trig::cos::<FMA>(self)
+    fn cos(self) -> Self {
+        trig::cos(self)
     }
     #[inline(always)]
-    fn pow<const FMA: bool>(self, y: Self) -> Self {
-        log::pow::<FMA>(self, y)
+    fn pow(self, y: Self) -> Self {
+        log::pow(self, y)
     }
     #[inline(always)]
     fn sine_reducible(self) -> bool {
@@ -163,19 +163,19 @@ impl Float for f64 {
     }
     #[inline(always)]
     fn exp<const FMA: bool>(self) -> Self {
-        wide::exp::<FMA>(self)
+        wide::exp(self)
     }
     #[inline(always)]
     fn exp2<const FMA: bool>(self) -> Self {
-        wide::exp2::<FMA>(self)
+        wide::exp2(self)
     }
     #[inline(always)]
     fn log<const FMA: bool>(self) -> Self {
-        wide::log::<FMA>(self)
+        wide::log(self)
     }
     #[inline(always)]
-    fn log2<const FMA: bool>(self) -> Self {
-        wide::log2::<FMA>(self)
+    fn log2(self) -> Self {
+        wide::log2(self)
     }
     #[inline(always)]
     fn log1p<const FMA: bool>(self) -> Self {
@@ -183,22 +183,22 @@ impl Float for f64 {
     }
     #[inline(always)]
     fn tanh<const FMA: bool>(self) -> Self {
-        wide::tanh::<FMA>(self)
+        wide::tanh(self)
     }
     #[inline(always)]
     fn erf<const FMA: bool>(self) -> Self {
         libm::erf(self)
     }
     #[inline(always)]
-    fn sin<const FMA: bool>(self) -> Self {
-        wide::sin::<FMA>(self)
+    fn sin(self) -> Self {
+        wide::sin(self)
     }
     #[inline(always)]
-    fn cos<const FMA: bool>(self) -> Self {
-        wide::cos::<FMA>(self)
+    fn cos(self) -> Self {
+        wide::cos(self)
     }
     #[inline(always)]
-    fn pow<const FMA: bool>(self, y: Self) -> Self {
+    fn pow(self, y: Self) -> Self {
         libm::pow(self, y)
     }
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Logarithms and the power.
 
-use super::exp::{exp2_wide, fma_wide};
+use super::exp::{exp2_wide, multiply_add};
 use super::fma;
 
 const SQRT_HALF_BITS: u32 = 0x3f35_04f3;
@@ -61,34 +61,34 @@ fn log_corrected<const FMA: bool>(x: f32, correction: f32) -> f32 {
 
 /// log₂ of a positive finite f32, in f64 with a relative error of 2^-47.
 #[inline(always)]
-fn log2_wide<const FMA: bool>(x: f32) -> f64 {
+fn log2_wide(x: f32) -> f64 {
     let (m, k) = split(x);
     let f = f64::from(m - 1.0);
     let s = f / (2.0 + f);
     let z = s * s;
-    let p = fma_wide::<FMA>(z, 0.242_952_682_491_877_01, 0.261_439_880_216_679_4);
-    let p = fma_wide::<FMA>(z, p, 0.320_616_580_834_116_76);
-    let p = fma_wide::<FMA>(z, p, 0.412_198_398_179_435_93);
-    let p = fma_wide::<FMA>(z, p, 0.577_078_017_282_6);
-    let p = fma_wide::<FMA>(z, p, 0.961_796_693_924_220_3);
-    let p = fma_wide::<FMA>(z, p, 2.885_390_081_777_926_8);
-    fma_wide::<FMA>(s, p, f64::from(k))
+    let p = multiply_add(z, 0.242_952_682_491_877_01, 0.261_439_880_216_679_4);
+    let p = multiply_add(z, p, 0.320_616_580_834_116_76);
+    let p = multiply_add(z, p, 0.412_198_398_179_435_93);
+    let p = multiply_add(z, p, 0.577_078_017_282_6);
+    let p = multiply_add(z, p, 0.961_796_693_924_220_3);
+    let p = multiply_add(z, p, 2.885_390_081_777_926_8);
+    multiply_add(s, p, f64::from(k))
 }
 
 /// Base-2 logarithm.
 #[inline(always)]
-pub(crate) fn log2<const FMA: bool>(x: f32) -> f32 {
-    with_limits(x, log2_wide::<FMA>(x) as f32)
+pub(crate) fn log2(x: f32) -> f32 {
+    with_limits(x, log2_wide(x) as f32)
 }
 
 /// `x^y` with C's special cases.
 #[inline(always)]
-pub(crate) fn pow<const FMA: bool>(x: f32, y: f32) -> f32 {
+pub(crate) fn pow(x: f32, y: f32) -> f32 {
     let base = x.abs();
-    let logarithm = log2_wide::<FMA>(base);
+    let logarithm = log2_wide(base);
     let logarithm = if base < f32::INFINITY { logarithm } else { f64::from(base) };
     let logarithm = if base == 0.0 { f64::NEG_INFINITY } else { logarithm };
-    let magnitude = exp2_wide::<FMA>(f64::from(y) * logarithm) as f32;
+    let magnitude = exp2_wide(f64::from(y) * logarithm) as f32;
     // 1^±∞ and (-1)^±∞ are 1.
     let magnitude = if base == 1.0 && !y.is_nan() { 1.0 } else { magnitude };
 

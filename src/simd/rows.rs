@@ -20,16 +20,6 @@ pub(crate) fn select_fma<T: Float>(op: Op, to: &mut [T], x: &[T], y: &[T], z: &[
     dispatch(Ternary { op, to, x, y, z });
 }
 
-/// [`unary`], with the same bits on every CPU.
-pub(crate) fn portable_unary<T: Float>(op: Op, to: &mut [T], x: &[T]) {
-    dispatch(PortableUnary(Unary { op, to, x }));
-}
-
-/// `x` to the power of `y`, with the same bits on every CPU. The slices must have the same length.
-pub(crate) fn portable_power<T: Float>(to: &mut [T], x: &[T], y: &[T]) {
-    dispatch(PortablePower { to, x, y });
-}
-
 struct Unary<'a, T> {
     op: Op,
     to: &'a mut [T],
@@ -65,15 +55,15 @@ impl<T: Float> Unary<'_, T> {
             Op::Exp => map(to, x, T::exp::<FMA>),
             Op::Exp2 => map(to, x, T::exp2::<FMA>),
             Op::Log => map(to, x, T::log::<FMA>),
-            Op::Log2 => map(to, x, T::log2::<FMA>),
+            Op::Log2 => map(to, x, T::log2),
             Op::Log1p => map(to, x, T::log1p::<FMA>),
             Op::Sqrt => map(to, x, T::sqrt),
             Op::Rsqrt => map(to, x, |x| T::ONE / x.sqrt()),
             Op::Recip => map(to, x, |x| T::ONE / x),
             Op::Tanh => map(to, x, T::tanh::<FMA>),
             Op::Erf => map(to, x, T::erf::<FMA>),
-            Op::Sin => periodic(to, x, T::sin::<FMA>, libm::sin),
-            Op::Cos => periodic(to, x, T::cos::<FMA>, libm::cos),
+            Op::Sin => periodic(to, x, T::sin, libm::sin),
+            Op::Cos => periodic(to, x, T::cos, libm::cos),
             Op::Floor => map(to, x, T::floor),
             Op::Ceil => map(to, x, T::ceil),
             Op::Round => map(to, x, T::round),
@@ -102,32 +92,6 @@ impl<T: Float> Vectorised for Unary<'_, T> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         self.fused_if::<FMA>();
-    }
-}
-
-struct PortableUnary<'a, T>(Unary<'a, T>);
-
-impl<T: Float> Vectorised for PortableUnary<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        self.0.fused_if::<false>();
-    }
-}
-
-struct PortablePower<'a, T> {
-    to: &'a mut [T],
-    x: &'a [T],
-    y: &'a [T],
-}
-
-impl<T: Float> Vectorised for PortablePower<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        zip(self.to, self.x, self.y, T::pow::<false>);
     }
 }
 
@@ -169,7 +133,7 @@ impl<T: Float> Vectorised for Binary<'_, T> {
             Op::Div => zip(to, x, y, |x, y| x / y),
             Op::Min => zip(to, x, y, T::minimum),
             Op::Max => zip(to, x, y, T::maximum),
-            Op::Pow => zip(to, x, y, T::pow::<FMA>),
+            Op::Pow => zip(to, x, y, T::pow),
             Op::Lt => zip(to, x, y, |x, y| truth(x < y)),
             Op::Le => zip(to, x, y, |x, y| truth(x <= y)),
             Op::Gt => zip(to, x, y, |x, y| truth(x > y)),

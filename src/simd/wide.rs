@@ -1,6 +1,6 @@
 //! The functions in f64: the algorithms of their f32 counterparts, with polynomials of higher degree.
 
-use super::exp::{ROUND_F64, fma_wide};
+use super::exp::{ROUND_F64, multiply_add};
 
 /// ln 2 in two parts; the first has 32 significant bits, so that its products with exponents are exact.
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
@@ -8,10 +8,10 @@ const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
 
 /// Evaluates a polynomial by Horner's scheme; the highest coefficient comes first.
 #[inline(always)]
-fn horner<const FMA: bool, const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
+fn horner<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     let mut y = coefficients[0];
     for c in &coefficients[1..] {
-        y = fma_wide::<FMA>(x, y, *c);
+        y = multiply_add(x, y, *c);
     }
     y
 }
@@ -30,8 +30,8 @@ fn scale(p: f64, n: i64) -> f64 {
 
 /// `e^r - 1` for |r| ≤ 0.35; relative error 2^-59 of e^r before rounding (minimax fit).
 #[inline(always)]
-fn expm1_reduced<const FMA: bool>(r: f64) -> f64 {
-    let q = horner::<FMA, 11>(
+fn expm1_reduced(r: f64) -> f64 {
+    let q = horner::<11>(
         r,
         [
             2.092_485_343_320_627_2e-9,
@@ -47,7 +47,7 @@ fn expm1_reduced<const FMA: bool>(r: f64) -> f64 {
             0.5,
         ],
     );
-    fma_wide::<FMA>(r * r, q, r)
+    multiply_add(r * r, q, r)
 }
 
 #[inline(always)]
@@ -56,10 +56,10 @@ fn rounded_bits(shifted: f64) -> i64 {
 }
 
 #[inline(always)]
-fn reduce<const FMA: bool>(x: f64) -> (f64, i64) {
-    let shifted = fma_wide::<FMA>(x, std::f64::consts::LOG2_E, ROUND_F64);
+fn reduce(x: f64) -> (f64, i64) {
+    let shifted = multiply_add(x, std::f64::consts::LOG2_E, ROUND_F64);
     let n = shifted - ROUND_F64;
-    let r = fma_wide::<FMA>(n, -LN2_LOW, fma_wide::<FMA>(n, -LN2_HIGH, x));
+    let r = multiply_add(n, -LN2_LOW, multiply_add(n, -LN2_HIGH, x));
     (r, rounded_bits(shifted))
 }
 
@@ -71,25 +71,25 @@ fn hold(x: f64, low: f64, high: f64) -> f64 {
 
 /// `e^x`.
 #[inline(always)]
-pub(super) fn exp<const FMA: bool>(x: f64) -> f64 {
-    let (r, n) = reduce::<FMA>(hold(x, -746.0, 710.0));
-    scale(1.0 + expm1_reduced::<FMA>(r), n)
+pub(super) fn exp(x: f64) -> f64 {
+    let (r, n) = reduce(hold(x, -746.0, 710.0));
+    scale(1.0 + expm1_reduced(r), n)
 }
 
 /// `2^x`.
 #[inline(always)]
-pub(super) fn exp2<const FMA: bool>(x: f64) -> f64 {
+pub(super) fn exp2(x: f64) -> f64 {
     let x = hold(x, -1076.0, 1025.0);
     let shifted = x + ROUND_F64;
     let r = (x - (shifted - ROUND_F64)) * std::f64::consts::LN_2;
-    scale(1.0 + expm1_reduced::<FMA>(r), rounded_bits(shifted))
+    scale(1.0 + expm1_reduced(r), rounded_bits(shifted))
 }
 
 /// Hyperbolic tangent: an odd polynomial up to 0.55, `1 - 2 / (e^2|x| + 1)` above.
 #[inline(always)]
-pub(super) fn tanh<const FMA: bool>(x: f64) -> f64 {
+pub(super) fn tanh(x: f64) -> f64 {
     let s = x * x;
-    let p = horner::<FMA, 12>(
+    let p = horner::<12>(
         s,
         [
             7.743_877_307_268_804e-6,
@@ -106,11 +106,11 @@ pub(super) fn tanh<const FMA: bool>(x: f64) -> f64 {
             -0.333_333_333_333_333_3,
         ],
     );
-    let small = fma_wide::<FMA>(x * s, p, x);
+    let small = multiply_add(x * s, p, x);
     let twice = 2.0 * x.abs();
     // From 40 on, the result rounds to 1.
-    let (r, n) = reduce::<FMA>(if twice > 40.0 { 40.0 } else { twice });
-    let e = (1.0 + expm1_reduced::<FMA>(r)) * power_of_two(n);
+    let (r, n) = reduce(if twice > 40.0 { 40.0 } else { twice });
+    let e = (1.0 + expm1_reduced(r)) * power_of_two(n);
     let large = 1.0 - 2.0 / (e + 1.0);
     (if twice < 1.1 { small } else { large }).copysign(x)
 }
@@ -137,11 +137,11 @@ fn with_limits(x: f64, y: f64) -> f64 {
 
 /// `f`, `f²/2`, and the remaining part of log(1 + f).
 #[inline(always)]
-fn log_parts<const FMA: bool>(m: f64) -> (f64, f64, f64) {
+fn log_parts(m: f64) -> (f64, f64, f64) {
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let p = horner::<FMA, 8>(
+    let p = horner::<8>(
         z,
         [
             0.131_007_213_835_507_56,
@@ -160,21 +160,21 @@ fn log_parts<const FMA: bool>(m: f64) -> (f64, f64, f64) {
 
 /// Natural logarithm.
 #[inline(always)]
-pub(super) fn log<const FMA: bool>(x: f64) -> f64 {
+pub(super) fn log(x: f64) -> f64 {
     let (m, k) = split(x);
-    let (f, half_square, rest) = log_parts::<FMA>(m);
-    let tail = fma_wide::<FMA>(k, LN2_LOW, rest);
-    with_limits(x, fma_wide::<FMA>(k, LN2_HIGH, f - (half_square - tail)))
+    let (f, half_square, rest) = log_parts(m);
+    let tail = multiply_add(k, LN2_LOW, rest);
+    with_limits(x, multiply_add(k, LN2_HIGH, f - (half_square - tail)))
 }
 
 /// Base-2 logarithm: the natural one in two parts, times 1/ln 2 in two parts.
 #[inline(always)]
-pub(super) fn log2<const FMA: bool>(x: f64) -> f64 {
+pub(super) fn log2(x: f64) -> f64 {
     // 1/ln 2: a first part of 21 bits, so that products with 32 bits are exact; then the rest.
     const INVERSE_HIGH: f64 = f64::from_bits(0x3ff7_1547_6520_0000);
     const INVERSE_LOW: f64 = f64::from_bits(0x3de7_05fc_2eef_a200);
     let (m, k) = split(x);
-    let (f, half_square, rest) = log_parts::<FMA>(m);
+    let (f, half_square, rest) = log_parts(m);
     let high = f64::from_bits((f - half_square).to_bits() & 0xffff_ffff_0000_0000);
     let low = (f - high) - half_square + rest;
     let small = (low + high) * INVERSE_LOW + low * INVERSE_HIGH;
@@ -193,8 +193,8 @@ const HALF_PI: [f64; 3] = [
 
 /// Sine of `x + quarter · π/2`, |x| up to [`REDUCIBLE`](super::trig::REDUCIBLE).
 #[inline(always)]
-fn sine<const FMA: bool>(x: f64, quarter: u64) -> f64 {
-    let shifted = fma_wide::<FMA>(x, std::f64::consts::FRAC_2_PI, ROUND_F64);
+fn sine(x: f64, quarter: u64) -> f64 {
+    let shifted = multiply_add(x, std::f64::consts::FRAC_2_PI, ROUND_F64);
     let n = shifted - ROUND_F64;
     // The first two products are exact, and so is the first difference.
     let first = x - n * HALF_PI[0];
@@ -205,7 +205,7 @@ fn sine<const FMA: bool>(x: f64, quarter: u64) -> f64 {
     let r = near + correction;
     let tail = (near - r) + correction;
     let z = r * r;
-    let s = horner::<FMA, 7>(
+    let s = horner::<7>(
         z,
         [
             -7.586_576_588_170_975e-13,
@@ -217,8 +217,8 @@ fn sine<const FMA: bool>(x: f64, quarter: u64) -> f64 {
             -0.166_666_666_666_666_66,
         ],
     );
-    let s = r + fma_wide::<FMA>(r * z, s, tail);
-    let c = horner::<FMA, 7>(
+    let s = r + multiply_add(r * z, s, tail);
+    let c = horner::<7>(
         z,
         [
             4.745_804_889_760_62e-14,
@@ -240,13 +240,13 @@ fn sine<const FMA: bool>(x: f64, quarter: u64) -> f64 {
 
 /// Sine of radians.
 #[inline(always)]
-pub(super) fn sin<const FMA: bool>(x: f64) -> f64 {
-    let y = sine::<FMA>(x, 0);
+pub(super) fn sin(x: f64) -> f64 {
+    let y = sine(x, 0);
     if x == 0.0 { x } else { y }
 }
 
 /// Cosine of radians.
 #[inline(always)]
-pub(super) fn cos<const FMA: bool>(x: f64) -> f64 {
-    sine::<FMA>(x, 1)
+pub(super) fn cos(x: f64) -> f64 {
+    sine(x, 1)
 }

@@ -136,7 +136,7 @@ pub(super) fn compile<T: Arithmetic>(
     steps: &[Step],
     left: &[usize],
 ) -> Option<RowLoop> {
-    let (body, bindings, values) = (Body::of_this_cpu(), Vec::new(), HashMap::new());
+    let (body, bindings, values) = (Body::default(), Vec::new(), HashMap::new());
     let (rows, totals) = (RowProgram::new(0), Vec::new());
     let mut lowering = Lowering { tree, program, neighbours, body, bindings, values, rows, totals, is_past: false };
     for step in steps {
@@ -397,7 +397,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
         let has_totals = !totals.is_empty();
         let elements = if has_totals || is_past { None } else { Some(Kernel::compile(&body)?) };
         rows.each(body);
-        let (mut last, first) = (Body::of_this_cpu(), bindings.len());
+        let (mut last, first) = (Body::default(), bindings.len());
         for (number, total) in totals {
             let total = match total {
                 Total::Doubles(place) => last.held(place),

@@ -116,7 +116,7 @@ fn is_float(element: crate::ElementType) -> bool {
 
 /// Whether there is vector code for a step.
 fn has_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
-    let mut body = Body::of_this_cpu();
+    let mut body = Body::default();
     let x = body.float(1.0);
     match step {
         Step::Load { parameter, .. } => {

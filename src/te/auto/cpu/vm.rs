@@ -9,7 +9,7 @@ use super::registers::{LANES, Lane, Registers};
 use crate::ElementType;
 use crate::expr::Op;
 use crate::simd::convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32};
-use crate::simd::{Float, Vectorised, dispatch, portable_power, portable_unary};
+use crate::simd::{Float, Vectorised, binary, dispatch, unary};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::expr::Binary;
@@ -328,13 +328,13 @@ impl Registers {
             // In f64, so that an f32 is rounded only once, as everywhere.
             Op::Rsqrt => self.map::<T, T>(to, a, count, |x| T::from_f64(1.0 / x.to_f64().sqrt())),
             Op::Pow => self.write::<T>(to, |all, lanes| {
-                portable_power(&mut lanes[..count], &all.get::<T>(a)[..count], &all.get::<T>(b)[..count]);
+                binary(Op::Pow, &mut lanes[..count], &all.get::<T>(a)[..count], &all.get::<T>(b)[..count]);
             }),
             Op::Fma => self.write::<T>(to, |all, lanes| {
                 let (x, y, z) = (all.get::<T>(a), all.get::<T>(b), all.get::<T>(c));
                 dispatch(Fma { to: &mut lanes[..count], x, y, z });
             }),
-            _ => self.write::<T>(to, |all, lanes| portable_unary(op, &mut lanes[..count], &all.get::<T>(a)[..count])),
+            _ => self.write::<T>(to, |all, lanes| unary(op, &mut lanes[..count], &all.get::<T>(a)[..count])),
         }
     }
 
