@@ -157,10 +157,13 @@ fn least_and_greatest_pass_nan_and_order_zeros() {
     assert!(z[3].is_sign_positive() && z[4].is_sign_positive());
 }
 
+/// A function, and [`libm`]'s.
+type WideCase = (Op, fn(f64) -> f64);
+
 #[test]
 fn functions_in_f64_are_within_two_units_of_libm() {
     // libm itself is within 1 ULP; its error is added to the bound.
-    let cases: [(Op, fn(f64) -> f64); 7] = [
+    let cases: [WideCase; 7] = [
         (Op::Exp, libm::exp),
         (Op::Exp2, libm::exp2),
         (Op::Log, libm::log),

@@ -18,19 +18,22 @@
 //! reads again, and from vectors. Which values are kept is a cheapest cut of the tree's graph, by what a device's
 //! memory and functions cost ([`cut`]). The accumulator itself exists in the first part alone.
 //!
-//! Where whole rows lie in one tile, parts are sweeps over the tile ([`in_tile`]).
+//! Where whole rows lie in one tile, parts are sweeps over the tile ([`in_tile`]). On the CPU, sums of exponentials below a
+//! maximum are made in its part, if nothing need be kept then ([`exponentials`]).
 //!
 //! A part's outputs are those of its phase, so that each is stored as soon as it is known. A `TensorMut` that a part has
 //! overwritten is not read again: a later part that needs what it held has that kept.
 
 mod cut;
 mod delivery;
+mod exponentials;
 mod flow;
 mod in_tile;
 mod part;
 mod pass;
 
 pub(crate) use cut::Prices;
+pub(crate) use exponentials::AtInfinity;
 pub(crate) use in_tile::{Computation, Place, Sweep, Target};
 pub use in_tile::{InTile, WholeLines};
 pub(crate) use pass::Pass;
@@ -123,7 +126,10 @@ impl Phases {
             let parts = vec![Part { tree: tree.clone(), bindings }];
             return Self { parts, slots: Vec::new(), in_tile: None, tree };
         }
-        let (parts, slots) = parts(&tree, prices);
+        let in_one_pass = if prices == Prices::CPU { exponentials::in_one_pass(&tree) } else { None };
+        let in_one_pass = in_one_pass.map(|tree| parts(&tree, prices));
+        let keeps_nothing = |(_, slots): &(_, Vec<Slot>)| slots.iter().all(|slot| slot.class != BroadcastClass::Tensor);
+        let (parts, slots) = in_one_pass.filter(keeps_nothing).unwrap_or_else(|| parts(&tree, prices));
         let in_tile = if prices == Prices::GPU { InTile::of(&tree) } else { None };
         Self { parts, slots, in_tile, tree }
     }

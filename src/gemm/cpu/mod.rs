@@ -12,6 +12,7 @@
 mod bits;
 mod chance;
 mod element;
+mod exponentials;
 mod gathered;
 mod indexed;
 mod integer;
@@ -389,7 +390,12 @@ impl Run<'_> {
 
     fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>, machine: Option<&Machine>) {
         let bound = self.bound(&prepared.program, machine);
-        let tiles = Tiles::within(self.extents, self.tile).in_groups(self.groups);
+        let tiles = if prepared.program.has_elements() {
+            Tiles::within(self.extents, self.tile)
+        } else {
+            Tiles::new(self.extents, TileShape { n: self.extents.n.max(1), ..self.tile })
+        };
+        let tiles = tiles.in_groups(self.groups);
         let finished = Mutex::new(Vec::new());
         let amount = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
         let threads = threads(amount, tiles.count());

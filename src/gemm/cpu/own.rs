@@ -3,9 +3,12 @@
 //! The functions are lists of operations on rows of up to [`LANES`] f64s, each as vector code. The running results of many
 //! lines, or of the lanes that a line is divided into, are combined side by side.
 
+use std::ops::Range;
+
 use super::element::Arithmetic;
+use super::exponentials;
 use super::lower::{Kind, lower_functions};
-use crate::evt::{Axis, Reducer};
+use crate::evt::{AtInfinity, Axis, Reducer};
 use crate::expr::Function;
 use crate::simd;
 
@@ -22,6 +25,8 @@ pub(super) struct Own {
     lift: Formulas,
     combine: Formulas,
     finish: Formulas,
+    /// Of which sums of exponentials it is, if it is of those.
+    exponentials: Option<AtInfinity>,
 }
 
 impl Own {
@@ -33,6 +38,7 @@ impl Own {
             lift: Formulas::of::<T>(reducer.lift(), 1),
             combine: Formulas::of::<T>(reducer.combine(), 2 * words),
             finish: Formulas::of::<T>(std::slice::from_ref(reducer.finish()), words),
+            exponentials: AtInfinity::of(reducer),
         }
     }
 
@@ -51,6 +57,11 @@ impl Own {
         first: usize,
         width: usize,
     ) {
+        if let (Some(at), Axis::Row) = (self.exponentials, axis) {
+            let rows = first..first + block.len() / width;
+            let (greatest, sums) = Self::rows_of(partial, rows);
+            return exponentials::of_rows(at, block, width, greatest, sums);
+        }
         let mut registers = Registers::default();
         for (row, elements) in (first..).zip(block.chunks_exact(width)) {
             match axis {
@@ -59,6 +70,17 @@ impl Own {
                 Axis::Column => self.down(elements, partial, &mut registers),
             }
         }
+    }
+
+    /// Of which sums of exponentials it is, if it is of those.
+    pub(super) const fn exponentials(&self) -> Option<AtInfinity> {
+        self.exponentials
+    }
+
+    /// The first and the second numbers of some entries, of two.
+    pub(super) fn rows_of(partial: &mut [f64], rows: Range<usize>) -> (&mut [f64], &mut [f64]) {
+        let (first, second) = partial.split_at_mut(partial.len() / 2);
+        (&mut first[rows.clone()], &mut second[rows])
     }
 
     fn words(&self) -> usize {
@@ -128,7 +150,7 @@ impl Own {
     }
 
     /// What the reduction gives for some of the entries.
-    pub(super) fn finished(&self, values: &[f64], which: std::ops::Range<usize>) -> Vec<f64> {
+    pub(super) fn finished(&self, values: &[f64], which: Range<usize>) -> Vec<f64> {
         let (mut registers, entries) = (Registers::default(), values.len() / self.words());
         let mut results = Vec::with_capacity(which.len());
         for first in which.clone().step_by(LANES) {

@@ -137,7 +137,8 @@ impl Whole<'_> {
             let _fence = stream::Fence;
             let largest = tiles.largest();
             let own = |part: &Passed<'_, T>| {
-                let n = if part.pieces.is_some() { self.extents.n } else { largest.n };
+                let has_tiles = part.pieces.is_none() && part.prepared.program.has_elements();
+                let n = if has_tiles { largest.n } else { self.extents.n };
                 Own { worker: part.prepared.worker(TileShape { n, ..largest }), rows_of: None }
             };
             let mut own: Vec<Vec<Own<T>>> = passed.iter().map(|parts| parts.iter().map(own).collect()).collect();
@@ -225,6 +226,12 @@ impl Whole<'_> {
                 _ => stretches.push(Stretch { parts: part..part + 1, few }),
             }
         }
+        for stretch in &mut stretches {
+            // Where only rows have something, all of them have it at once.
+            if !prepared[stretch.parts.clone()].iter().any(|part| part.program.has_elements()) {
+                stretch.few = None;
+            }
+        }
         stretches
     }
 }
@@ -257,8 +264,13 @@ impl Run<'_> {
             }
             own.rows_of = None;
         }
+        let has_elements = program.has_elements();
+        let numbers = if has_elements { numbers } else { numbers.start..numbers.start + 1 };
         let tile = |i: usize| {
-            let tile = tiles.tile(i).of_rows(rows.clone());
+            let mut tile = tiles.tile(i).of_rows(rows.clone());
+            if !has_elements {
+                tile.columns = 0..self.extents.n;
+            }
             let partials = self.tile(&bound, &tile, &mut own.worker);
             (i, tile, partials)
         };

@@ -68,6 +68,11 @@ pub(super) struct Program<T> {
 }
 
 impl<T: Arithmetic> Program<T> {
+    /// Whether anything is done for each element; else what rows and columns have is all there is.
+    pub(super) fn has_elements(&self) -> bool {
+        !(self.block.steps.is_empty() && self.reductions.is_empty())
+    }
+
     /// Compiles the lowered form of `tree`.
     pub(super) fn compile(tree: &ValidTree, lowered: &Lowered<T>) -> Self {
         let mut compiler = Compiler {

@@ -31,7 +31,7 @@ pub(super) fn identity(op: ReduceOp) -> f64 {
 }
 
 #[inline(always)]
-fn maximum(a: f64, b: f64) -> f64 {
+pub(super) fn maximum(a: f64, b: f64) -> f64 {
     if a > b || a.is_nan() {
         a
     } else if a == b {
@@ -198,21 +198,22 @@ impl<T: Arithmetic> Accumulate<'_, T> {
     #[inline(always)]
     fn with(self, identity: f64, add: impl Fn(f64, f64) -> f64, join: impl Fn(f64, f64) -> f64) {
         let rows = self.block.chunks_exact(self.width);
+        let of_element = |a: f64, x: T| add(a, x.to_f64());
         match self.reduction.axis {
             Axis::Row => {
                 for (to, row) in self.partial.iter_mut().zip(rows) {
-                    *to = join(*to, across(row, identity, &add, &join));
+                    *to = join(*to, across(row, identity, &of_element, &join));
                 }
             }
             Axis::All => {
                 for row in rows {
-                    self.partial[0] = join(self.partial[0], across(row, identity, &add, &join));
+                    self.partial[0] = join(self.partial[0], across(row, identity, &of_element, &join));
                 }
             }
             Axis::Column => {
                 for row in rows {
                     for (to, &x) in self.partial.iter_mut().zip(row) {
-                        *to = add(*to, x.to_f64());
+                        *to = of_element(*to, x);
                     }
                 }
             }
@@ -222,21 +223,21 @@ impl<T: Arithmetic> Accumulate<'_, T> {
 
 /// Reduces a row: element `i` goes to lane `i mod 16`, then neighbouring lanes are joined.
 #[inline(always)]
-fn across<T: Arithmetic>(
+pub(super) fn across<T: Arithmetic>(
     row: &[T],
     identity: f64,
-    add: &impl Fn(f64, f64) -> f64,
+    add: &impl Fn(f64, T) -> f64,
     join: &impl Fn(f64, f64) -> f64,
 ) -> f64 {
     let mut lanes = [identity; LANES];
     let (chunks, rest) = row.as_chunks::<LANES>();
     for chunk in chunks {
         for (lane, x) in lanes.iter_mut().zip(chunk) {
-            *lane = add(*lane, x.to_f64());
+            *lane = add(*lane, *x);
         }
     }
     for (lane, x) in lanes.iter_mut().zip(rest) {
-        *lane = add(*lane, x.to_f64());
+        *lane = add(*lane, *x);
     }
     let mut count = LANES / 2;
     while count > 0 {

@@ -51,7 +51,7 @@ pub(super) struct OfRows {
 }
 
 impl OfRows {
-    fn new(program: RowProgram) -> Self {
+    pub(super) fn new(program: RowProgram) -> Self {
         Self { program, kernels: Variants::default() }
     }
 

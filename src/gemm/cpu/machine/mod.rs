@@ -6,10 +6,12 @@
 //!
 //! `schedule` (steps → loops' steps, and others) → `lower` (what a lane computes) → `run`.
 
+mod exponentials;
 mod lower;
 mod run;
 mod schedule;
 
+use self::exponentials::Exponentials;
 use self::lower::RowLoop;
 use self::schedule::Draft;
 use super::element::{Arithmetic, View};
@@ -84,6 +86,7 @@ impl Neighbours {
 #[derive(Debug)]
 enum Item {
     Loop(RowLoop),
+    Exponentials(Exponentials),
     Step(Step),
 }
 
@@ -112,11 +115,13 @@ impl Machine {
         if size_of::<T>() != size_of::<f32>() {
             return None;
         }
-        let drafts = schedule::drafts(tree, program, neighbours);
+        let sums = Exponentials::of_steps(&program.values, &program.reductions);
+        let drafts =
+            schedule::drafts(tree, program, neighbours, |reduction| sums.iter().any(|sums| sums.gives(reduction)));
         let is_read_by_step = |register: usize| {
             let reads =
                 |draft: &Draft| matches!(draft, Draft::Step(step) if step.operands().contains(&Place::Block(register)));
-            drafts.iter().any(reads)
+            drafts.iter().any(reads) || sums.iter().any(|sums| sums.x == Place::Block(register))
         };
         let is_needed = |step: &&Step| step.to().is_some_and(is_read_by_step);
         let spread = program.spread.steps.iter().filter(is_needed).copied().collect();
@@ -126,7 +131,7 @@ impl Machine {
             items.push(match draft {
                 Draft::Step(step) => Item::Step(*step),
                 Draft::Loop(steps) => {
-                    let left = schedule::left_by(&drafts, number);
+                    let left = schedule::left_by(&drafts, number, sums.iter().map(|sums| sums.x));
                     let compiled = lower::compile(tree, program, neighbours, steps, &left)?;
                     outputs.extend(compiled.outputs());
                     integer_rows.extend(compiled.integer_rows());
@@ -134,7 +139,8 @@ impl Machine {
                 }
             });
         }
-        if !items.iter().any(|item| matches!(item, Item::Loop(_))) {
+        items.extend(sums.into_iter().map(Item::Exponentials));
+        if items.iter().all(|item| matches!(item, Item::Step(_))) {
             return None;
         }
         let registers = allocate(&mut items, program.spread.registers);
@@ -146,6 +152,7 @@ impl Registers for Item {
     fn places_mut(&mut self) -> Vec<&mut Place> {
         match self {
             Self::Loop(of_rows) => of_rows.places_mut(),
+            Self::Exponentials(sums) => vec![&mut sums.x],
             Self::Step(step) => step.places_mut(),
         }
     }
@@ -153,6 +160,7 @@ impl Registers for Item {
     fn results_mut(&mut self) -> Vec<&mut usize> {
         match self {
             Self::Loop(of_rows) => of_rows.results_mut(),
+            Self::Exponentials(_) => Vec::new(),
             Self::Step(step) => step.results_mut(),
         }
     }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::lower::{Binding, RowLoop};
+use super::lower::{Binding, OfRows, RowLoop};
 use super::{Item, Machine};
 use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
@@ -32,11 +32,13 @@ impl Machine {
         let is_wide = tile.columns.len() >= WIDE;
         #[cfg(test)]
         let is_wide = is_wide || super::FORCED.get() == Some(true);
-        let loops =
-            || self.items.iter().filter_map(|item| if let Item::Loop(of_rows) = item { Some(of_rows) } else { None });
-        let has_code =
-            |of_rows: &RowLoop| of_rows.elements.is_some() || of_rows.rows.kernel(tile.columns.len()).is_some();
-        is_wide && self.stores_all(bound, tile) && loops().all(has_code)
+        let has_rows = |rows: &OfRows| rows.kernel(tile.columns.len()).is_some();
+        let has_code = |item: &Item| match item {
+            Item::Loop(of_rows) => of_rows.elements.is_some() || has_rows(&of_rows.rows),
+            Item::Exponentials(sums) => has_rows(&sums.rows),
+            Item::Step(_) => true,
+        };
+        is_wide && self.stores_all(bound, tile) && self.items.iter().all(has_code)
     }
 
     /// Whether a tile stores all outputs of the loops.
@@ -156,6 +158,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                 unsafe {
                     match item {
                         Item::Loop(of_rows) => self.row_loop(of_rows, tile, &block, (frame, partials)),
+                        Item::Exponentials(sums) => sums.run(&block, frame, partials),
                         Item::Step(step) => self.block(*step, tile, &block, frame, &sums, partials),
                     }
                 }

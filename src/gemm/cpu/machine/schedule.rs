@@ -17,12 +17,22 @@ pub(super) enum Draft {
 }
 
 /// The steps of a block in an order in which as many as possible are in one loop. Stores are still after all loads.
-pub(super) fn drafts<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neighbours: Neighbours) -> Vec<Draft> {
+///
+/// Reductions are left out that something else gives.
+pub(super) fn drafts<T: Arithmetic>(
+    tree: &ValidTree,
+    program: &Program<T>,
+    neighbours: Neighbours,
+    is_given: impl Fn(usize) -> bool,
+) -> Vec<Draft> {
     let mut drafts = Vec::new();
     let integers = integers_with_code(tree, program, neighbours);
     // The loop that grows, its results, and what is done after all loops.
     let (mut steps, mut results, mut last) = (Vec::new(), HashSet::new(), Vec::new());
     for (number, step) in program.values.iter().enumerate() {
+        if matches!(step, Step::Reduce { reduction, .. } if is_given(*reduction)) {
+            continue;
+        }
         let ends = match step {
             Step::Reduce { reduction, .. } => !program.reductions[*reduction].is_number_of_row(),
             Step::StoreSums { .. } | Step::Integer(IntegerStep::Store { .. }) => true,
@@ -131,9 +141,9 @@ fn has_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
     }
 }
 
-/// The registers of a loop's results that others read.
-pub(super) fn left_by(drafts: &[Draft], number: usize) -> Vec<usize> {
-    let mut read = HashSet::new();
+/// The registers of a loop's results that others read, drafts or those of these places.
+pub(super) fn left_by(drafts: &[Draft], number: usize, places: impl Iterator<Item = Place>) -> Vec<usize> {
+    let mut read: HashSet<Place> = places.collect();
     for (_, draft) in drafts.iter().enumerate().filter(|(other, _)| *other != number) {
         let steps = match draft {
             Draft::Loop(steps) => steps.as_slice(),

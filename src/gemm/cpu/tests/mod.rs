@@ -1,5 +1,6 @@
 //! The CPU device, compared with direct evaluation in f64.
 
+mod exponentials;
 mod locks;
 mod machine;
 mod orders;
