@@ -20,6 +20,7 @@
 //! overflows. A state of two or three words (the greatest value and the sum below it; count, mean and squares) would do both in
 //! the first pass: it saves that launch, and writing and reading 4 bytes of each element, where nothing else needs them;
 //! it would cost an exponential more for each eight elements, and reductions whose states are no single number, in every kernel.
+//! (The CPU, which has a whole piece of a row at once, sums exponentials in the first pass: `phases/exponentials.rs`.)
 //!
 //! *Ends.* Without elements `Max` is −∞, sums are 0 and counts are 0: `Any` is false, `All` true, `Mean` and `Variance` are
 //! 0 / 0 = NaN, `LogSumExp` is 0 + log(0) = −∞. Where the greatest value is infinite nothing is subtracted: −∞ alone gives

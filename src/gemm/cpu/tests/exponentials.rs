@@ -3,7 +3,7 @@
 use epilogue_runtime::Device;
 
 use super::super::machine::FORCED;
-use super::super::{Operands, Programs, TileShape, execute};
+use super::super::{Operands, Order, Programs, TileShape, execute_in};
 use crate::evt::{
     Axis, BroadcastClass, Composed, ComposedOp, Form, ParameterClass, Phases, Prices, ReduceOp, Reduction, TreeBuilder,
     Types, ValidTree,
@@ -80,7 +80,7 @@ fn expected(row: &[f64], composed: bool) -> (f64, f64) {
     (greatest, subtracted + sum.ln())
 }
 
-/// The results in two tilings, by machine code of both widths and by steps.
+/// The results in two tilings: by steps, and by machine code of both widths, panel by panel and part by part.
 fn results<T: crate::Element + bytemuck::Pod>(
     types: Types,
     composed: bool,
@@ -96,13 +96,21 @@ fn results<T: crate::Element + bytemuck::Pod>(
     let mut all = Vec::new();
     for tile in [TileShape { m: 32, n: 64 }, TileShape { m: 7, n: 512 }] {
         let mut of_tile = Vec::new();
-        for (machine, narrow) in [(false, false), (true, false), (true, true)] {
+        let ways = [
+            (false, false, Order::Parts),
+            (true, false, Order::Parts),
+            (true, true, Order::Parts),
+            (false, false, Order::Panels),
+            (true, false, Order::Panels),
+        ];
+        for (machine, narrow, order) in ways {
             let [mut d, mut greatest] = [(); 2].map(|()| device.zeros::<T>([m]).expect("memory"));
             let arguments = [Argument::Input(&logits), Argument::Output(&mut d), Argument::Output(&mut greatest)];
             FORCED.set(Some(machine));
             #[cfg(target_arch = "x86_64")]
             NARROW.set(narrow);
-            execute(&Programs::default(), &phases, Operands::of(&a, &[&b]), None, &arguments, tile).expect("a run");
+            let operands = Operands::of(&a, &[&b]);
+            execute_in(&Programs::default(), &phases, operands, None, &arguments, tile, Some(order)).expect("a run");
             #[cfg(target_arch = "x86_64")]
             NARROW.set(false);
             FORCED.set(None);
@@ -127,13 +135,13 @@ fn sums_are_those_of_loops() {
                 let bits = |values: &Vec<f32>| {
                     values.iter().map(|x| if x.is_nan() { 0 } else { x.to_bits() }).collect::<Vec<_>>()
                 };
-                assert_eq!(bits(&of_tile[0]), bits(&of_tile[1]), "{n} columns, composed: {composed}");
-                assert_eq!(bits(&of_tile[0]), bits(&of_tile[2]), "{n} columns, narrow, composed: {composed}");
+                for (way, run) in of_tile.iter().enumerate() {
+                    assert_eq!(bits(&of_tile[0]), bits(run), "{n} columns, way {way}, composed: {composed}");
+                }
             }
             let of_f32s = of_f32s.iter().flatten().map(|run| run.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>());
             let of_f64s = of_f64s.into_iter().flatten();
-            let all = of_f32s.map(|run| (run, 1e-6, &narrow)).map(|(run, bound, _)| (run, bound));
-            for (run, bound) in all.chain(of_f64s.map(|run| (run, 1e-14))) {
+            for (run, bound) in of_f32s.map(|run| (run, 1e-6)).chain(of_f64s.map(|run| (run, 1e-14))) {
                 let rows = run.len() / 2;
                 for row in 0..rows {
                     // In the precision of the operands.
