@@ -171,9 +171,9 @@
 //! On the CPU a thread takes some rows through all phases while they are in its cache; reductions along rows alone allow
 //! that. It saves memory traffic, but not always time: what phases leave for each other is written and read again, and of
 //! long rows it is more than a core's cache holds. By a kernel of `te::auto` over the product's result, softmax, RMSNorm and
-//! log-sum-exp took 1.02 to 1.25 times as long as fused after 4096×4096×64, 0.99 to 1.09 times after 4096×768×256, in f32 and
-//! bf16, on two cores of a Zen 4 and of a Zen 5; of rows of 16,000 elements and more 0.62 to 1.09 times (`cargo bench --bench
-//! phases`). So measure both.
+//! log-sum-exp took 0.95 to 1.24 times as long as fused after 4096×4096×64, 0.95 to 1.25 times after 4096×768×256, in f32 and
+//! bf16, on one and two cores of a Xeon; of rows of 16,000 elements and more softmax and RMSNorm 0.73 to 1.14 times, log-sum-exp,
+//! which keeps nothing, 0.97 to 1.18 times (`cargo bench --bench phases`). So measure both.
 //!
 //! # The first plan compiles
 //!
