@@ -109,7 +109,8 @@ fn results<T: crate::Element + bytemuck::Pod>(
             FORCED.set(Some(machine));
             #[cfg(target_arch = "x86_64")]
             NARROW.set(narrow);
-            let operands = Operands::of(&a, &[&b]);
+            let right = [&b];
+            let operands = Operands::of(&a, &right);
             execute_in(&Programs::default(), &phases, operands, None, &arguments, tile, Some(order)).expect("a run");
             #[cfg(target_arch = "x86_64")]
             NARROW.set(false);
