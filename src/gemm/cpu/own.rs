@@ -58,6 +58,7 @@ impl Own {
         width: usize,
     ) {
         if let (Some(at), Axis::Row) = (self.exponentials, axis) {
+            // A tile's row is in one block, so nothing has been combined of it before.
             let rows = first..first + block.len() / width;
             let (greatest, sums) = Self::rows_of(partial, rows);
             return exponentials::of_rows(at, block, width, greatest, sums);

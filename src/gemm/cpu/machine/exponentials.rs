@@ -56,6 +56,7 @@ impl Exponentials {
         let at = reduction.own.as_ref()?.exponentials().filter(|_| reduction.axis == Axis::Row)?;
         let (mut rows, mut arguments, mut addressed) = (RowProgram::new(0), 0, [0; 4]);
 
+        // The greatest element.
         let mut each = Body::default();
         let value = each.load(Lane::F32);
         let extreme = each.extreme(&mut rows, true, f32::NEG_INFINITY.to_bits(), value);
@@ -68,6 +69,7 @@ impl Exponentials {
         arguments += once.count_arguments();
         rows.once(once);
 
+        // The sum below it.
         let (mut each, sum) = (Body::default(), rows.place());
         addressed[1] = arguments;
         let (value, subtracted) = (each.load(Lane::F32), each.held(greatest));
@@ -77,6 +79,7 @@ impl Exponentials {
         arguments += each.count_arguments();
         rows.each(each);
 
+        // Both are f64s.
         let mut last = Body::default();
         let (greatest, sum) = (last.held(greatest), last.held(sum));
         let greatest = last.unary(Unary::WidenLow, greatest);
