@@ -1,8 +1,8 @@
 //! Sums of exponentials of rows below their greatest elements: what the reducers of [`AtInfinity`] are for, with one
 //! exponential for each element.
 
+use super::across::{across, maximum};
 use super::element::Arithmetic;
-use super::reduce::{across, maximum};
 use crate::evt::AtInfinity;
 use crate::simd::{Vectorised, dispatch};
 

@@ -9,6 +9,7 @@
 //! Results don't depend on the number of threads: tiles depend only on the extents, and reductions combine in tile
 //! order. CUDA must never be in here.
 
+mod across;
 mod bits;
 mod chance;
 mod element;

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::across::{across, maximum, minimum};
 use super::element::Arithmetic;
 use super::indexed;
 use super::program::TileReduction;
@@ -12,9 +13,6 @@ use super::tile::Tile;
 use crate::ElementType;
 use crate::evt::{Axis, ReduceOp};
 use crate::simd::{Vectorised, dispatch};
-
-/// Elements of a row that are accumulated side by side.
-pub(super) const LANES: usize = 16;
 
 /// The result of a reduction without elements.
 pub(super) fn identity(op: ReduceOp) -> f64 {
@@ -27,29 +25,6 @@ pub(super) fn identity(op: ReduceOp) -> f64 {
         ReduceOp::ArgMin => f64::INFINITY,
         // Never: its functions say.
         ReduceOp::User(_) => f64::NAN,
-    }
-}
-
-#[inline(always)]
-pub(super) fn maximum(a: f64, b: f64) -> f64 {
-    if a > b || a.is_nan() {
-        a
-    } else if a == b {
-        // A zero of both signs is positive, whatever the order.
-        f64::from_bits(a.to_bits() & b.to_bits())
-    } else {
-        b
-    }
-}
-
-#[inline(always)]
-fn minimum(a: f64, b: f64) -> f64 {
-    if a < b || a.is_nan() {
-        a
-    } else if a == b {
-        f64::from_bits(a.to_bits() | b.to_bits())
-    } else {
-        b
     }
 }
 
@@ -219,34 +194,6 @@ impl<T: Arithmetic> Accumulate<'_, T> {
             }
         }
     }
-}
-
-/// Reduces a row: element `i` goes to lane `i mod 16`, then neighbouring lanes are joined.
-#[inline(always)]
-pub(super) fn across<T: Arithmetic>(
-    row: &[T],
-    identity: f64,
-    add: &impl Fn(f64, T) -> f64,
-    join: &impl Fn(f64, f64) -> f64,
-) -> f64 {
-    let mut lanes = [identity; LANES];
-    let (chunks, rest) = row.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (lane, x) in lanes.iter_mut().zip(chunk) {
-            *lane = add(*lane, *x);
-        }
-    }
-    for (lane, x) in lanes.iter_mut().zip(rest) {
-        *lane = add(*lane, *x);
-    }
-    let mut count = LANES / 2;
-    while count > 0 {
-        for i in 0..count {
-            lanes[i] = join(lanes[2 * i], lanes[2 * i + 1]);
-        }
-        count /= 2;
-    }
-    lanes[0]
 }
 
 #[cfg(test)]

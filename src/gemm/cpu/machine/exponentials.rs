@@ -1,31 +1,25 @@
 //! Sums of exponentials of rows, as machine code.
 
-use smallvec::{SmallVec, smallvec};
-
 use super::lower::OfRows;
 use crate::evt::{AtInfinity, Axis, ReduceOp};
 use crate::expr::Op;
-use crate::gemm::cpu::element::Arithmetic;
-use crate::gemm::cpu::exponentials::at_infinity;
-use crate::gemm::cpu::own::Own;
+use crate::gemm::cpu::across::LANES;
 use crate::gemm::cpu::program::TileReduction;
-use crate::gemm::cpu::reduce::LANES;
 use crate::gemm::cpu::step::{Place, Step};
-use crate::gemm::cpu::strip::{Block, Frame};
-use crate::jit::{Binary, Body, Lane, ROW_ARGUMENTS, RowProgram, Unary};
+use crate::jit::{Binary, Body, Lane, RowProgram, Unary};
 
-/// The greatest element of each row, and the sum below it. Both are stored as [`Own`] has them.
+/// The greatest element of each row, and the sum below it. Both are stored as [`Own`](crate::gemm::cpu::own::Own) has them.
 #[derive(Debug)]
 pub(super) struct Exponentials {
-    at: AtInfinity,
+    pub(super) at: AtInfinity,
     /// The number of the reduction, that of the maxima if they are wanted too, and what both are of.
-    reduction: usize,
-    maxima: Option<usize>,
+    pub(super) reduction: usize,
+    pub(super) maxima: Option<usize>,
     pub(super) x: Place,
     pub(super) rows: OfRows,
     /// The number of the code's arguments, and which of them have an address: the elements, again, and the two results.
-    arguments: usize,
-    addressed: [usize; 4],
+    pub(super) arguments: usize,
+    pub(super) addressed: [usize; 4],
 }
 
 impl Exponentials {
@@ -90,29 +84,5 @@ impl Exponentials {
         arguments += last.count_arguments();
         rows.once(last);
         Some(Self { at, reduction: number, maxima, x, rows: OfRows::new(rows), arguments, addressed })
-    }
-
-    /// Of the rows of a block.
-    pub(super) fn run<T: Arithmetic>(&self, block: &Block, frame: &Frame<T>, partials: &mut [Vec<f64>]) {
-        let rows = block.first..block.first + block.rows;
-        let elements = frame.slice(self.x, block, block.rows * block.width);
-        let (greatest, sums) = Own::rows_of(&mut partials[self.reduction], rows.clone());
-        let (from, apart) = (elements.as_ptr().cast_mut().cast::<u8>(), block.width * size_of::<T>());
-        let [first, second] = [&mut *greatest, &mut *sums].map(|results| results.as_mut_ptr().cast::<u8>());
-        let given = [(from, apart), (from, apart), (first, size_of::<f64>()), (second, size_of::<f64>())];
-        let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = smallvec![std::ptr::null_mut(); self.arguments];
-        let mut steps: SmallVec<[isize; ROW_ARGUMENTS]> = smallvec![0; self.arguments];
-        for (argument, (address, step)) in self.addressed.into_iter().zip(given) {
-            (addresses[argument], steps[argument]) = (address, step as isize);
-        }
-        if let Some(kernel) = self.rows.kernel(block.width).as_ref() {
-            // SAFETY: elements have four bytes where there is a machine; there is a row of them, and a result, for each row.
-            unsafe { kernel.run(&mut addresses, &steps, block.rows) };
-        }
-        at_infinity(self.at, greatest, sums);
-        let both = self.maxima.map(|maxima| partials.get_disjoint_mut([self.reduction, maxima]));
-        if let Some(Ok([own, maxima])) = both {
-            maxima[rows.clone()].copy_from_slice(Own::rows_of(own, rows).0);
-        }
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::Neighbours;
 use crate::evt::{ParameterClass, ReduceOp, ValidTree};
 use crate::expr::Op;
+use crate::gemm::cpu::across::LANES;
 use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::{Program, Registers};
-use crate::gemm::cpu::reduce::{LANES, identity};
+use crate::gemm::cpu::reduce::identity;
 use crate::gemm::cpu::step::{IntegerStep, Place, Step};
 use crate::jit::{
     Binary, Body, Extreme, Kernel, Lane, Place as Held, ROW_ARGUMENTS, RowKernel, RowProgram, Unary, Value,

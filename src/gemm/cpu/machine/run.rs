@@ -1,11 +1,14 @@
 //! Runs loops over the rows of a tile.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
+use super::exponentials::Exponentials;
 use super::lower::{Binding, OfRows, RowLoop};
 use super::{Item, Machine};
 use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
+use crate::gemm::cpu::exponentials::at_infinity;
+use crate::gemm::cpu::own::Own;
 use crate::gemm::cpu::reduce;
 use crate::gemm::cpu::step::Place;
 use crate::gemm::cpu::strip::{Bank, Block, Bound, Frame};
@@ -67,6 +70,32 @@ impl Machine {
         let rest = columns % piece;
         let has_code = |width: usize| self.only_loop().is_some_and(|only| only.rows.kernel(width).is_some());
         has_code(piece) && (rest == 0 || has_code(rest))
+    }
+}
+
+impl Exponentials {
+    /// Of the rows of a block.
+    fn run<T: Arithmetic>(&self, block: &Block, frame: &Frame<T>, partials: &mut [Vec<f64>]) {
+        let rows = block.first..block.first + block.rows;
+        let elements = frame.slice(self.x, block, block.rows * block.width);
+        let (greatest, sums) = Own::rows_of(&mut partials[self.reduction], rows.clone());
+        let (from, apart) = (elements.as_ptr().cast_mut().cast::<u8>(), block.width * size_of::<T>());
+        let [first, second] = [&mut *greatest, &mut *sums].map(|results| results.as_mut_ptr().cast::<u8>());
+        let given = [(from, apart), (from, apart), (first, size_of::<f64>()), (second, size_of::<f64>())];
+        let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = smallvec![std::ptr::null_mut(); self.arguments];
+        let mut steps: SmallVec<[isize; ROW_ARGUMENTS]> = smallvec![0; self.arguments];
+        for (argument, (address, step)) in self.addressed.into_iter().zip(given) {
+            (addresses[argument], steps[argument]) = (address, step as isize);
+        }
+        if let Some(kernel) = self.rows.kernel(block.width).as_ref() {
+            // SAFETY: elements have four bytes where there is a machine; there is a row of them, and a result, for each row.
+            unsafe { kernel.run(&mut addresses, &steps, block.rows) };
+        }
+        at_infinity(self.at, greatest, sums);
+        let both = self.maxima.map(|maxima| partials.get_disjoint_mut([self.reduction, maxima]));
+        if let Some(Ok([own, maxima])) = both {
+            maxima[rows.clone()].copy_from_slice(Own::rows_of(own, rows).0);
+        }
     }
 }
 
