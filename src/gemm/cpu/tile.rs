@@ -89,7 +89,7 @@ pub(super) const fn are_long(rows: usize, length: usize) -> bool {
     rows.saturating_mul(length) > 1 << 20
 }
 
-/// The fewest columns of a tile of a wide product: narrower rows are computed step by step.
+/// The fewest columns of a tile of a wide product, of which all have a multiple: narrower rows are computed step by step.
 const LEAST_COLUMNS: usize = 32;
 
 /// A share of a core's second-level cache.
@@ -113,7 +113,10 @@ impl TileShape {
         // A tile has the columns of one product's in all: B's panels, of which each accumulator has one, and the values of all
         // accumulators should fit in a core's second-level cache. (A Xeon, 256×1536×768 with two: 8.1 ms with 64×128, as a
         // product of twice the columns takes with 64×256; 8.8 with 64×256 each.)
-        let of_each = |shape: Self| Self { n: (shape.n / accumulators.max(1)).max(LEAST_COLUMNS), ..shape };
+        let of_each = |shape: Self| {
+            let columns = shape.n / accumulators.max(1);
+            Self { n: (columns - columns % LEAST_COLUMNS).max(LEAST_COLUMNS), ..shape }
+        };
         let plenty = |shape: &Self| {
             let is_short = by_matrices && (shape.m * shape.n * accumulators).saturating_mul(extents.k) <= SHORT;
             Tiles::new(extents, *shape).count() >= if is_short { SOME } else { PLENTY }
@@ -384,8 +387,10 @@ mod tests {
         assert_eq!(choose(4096, 4096, 64), TileShape { m: 256, n: 256 });
         assert_eq!(choose(1024, 1024, 1024), TileShape { m: 128, n: 256 });
         assert_eq!(choose(196, 512, 4608), TileShape { m: 66, n: 64 }, "not 64, 64, 64 and 4 rows");
-        let of_two = TileShape::choose(Extents { batch: 1, m: 1024, n: 1024, k: 1024 }, false, 2, 0);
-        assert_eq!(of_two, TileShape { m: 128, n: 256 }, "both accumulators stay where one would");
+        let of_several = |count| TileShape::choose(Extents { batch: 1, m: 1024, n: 1024, k: 1024 }, false, count, 0);
+        let several = [2, 3, 4].map(of_several);
+        let expected = [128, 64, 64].map(|n| TileShape { m: 256, n });
+        assert_eq!(several, expected, "all accumulators stay where one would");
         let kept = |n| TileShape::choose(Extents { batch: 1, m: 4096, n, k: 64 }, false, 1, 8);
         assert_eq!([300, 500].map(kept), [TileShape { m: 256, n: 256 }; 2], "a panel stays");
         assert_eq!(kept(4096), TileShape { m: 64, n: 512 }, "long rows");
