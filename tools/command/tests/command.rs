@@ -125,7 +125,7 @@ fn a_run_on_the_cpu() {
     prints_but_errors(
         &["run", "-e", gated, "--shape", "33,20,16", "--types", "bf16", "--batch", "2", "--b", "column", "--seed", "3"],
         &expect![[r#"
-            `swiglu` of 33x20x16 on the CPU: CPU, tiles of 64x64
+            `swiglu` of 33x20x16 on the CPU: CPU, tiles of 64x32
             d: all 1320 elements within the reference's bounds, the largest error is …
             sums: all 66 elements within the reference's bounds, the largest error is …
         "#]],
