@@ -123,38 +123,33 @@ impl Made {
         };
         let [many, few] = most_reserved(width);
         let mut copies = if stage.once { 1 } else { SIDE_BY_SIDE.min(1 << (lanes / width.lanes()).max(1).ilog2()) };
+        let emitted = |copies: usize, most_reserved: usize| {
+            // The list of addresses is needed in every row.
+            let mut registers = STREAMS.iter().filter(|register| **register != ARGUMENTS);
+            let mut emitter = Emitter::with_streams(body, width, &mut registers)?;
+            (emitter.assembler, emitter.constants) = (self.assembler.clone(), self.constants.clone());
+            (emitter.slots, emitter.row) = (self.slots, InRow { first_argument, once: stage.once, ..InRow::default() });
+            for (number, bytes) in ahead {
+                let Some(register) = registers.next() else { break };
+                emitter.assembler.load_next(*register, *number);
+                emitter.row.ahead.push((*register, *bytes));
+            }
+            if stage.once {
+                emitter.prepare_values();
+                emitter.compute_round(1);
+            } else {
+                emitter.lanes(lanes, (copies, most_reserved), mask)?;
+            }
+            (!emitter.row.refused).then_some(emitter)
+        };
         loop {
-            for most_reserved in [many, few] {
-                let (slots, most) = (self.slots, self.most);
-                // The list of addresses is needed in every row.
-                let mut registers = STREAMS.iter().filter(|register| **register != ARGUMENTS);
-                let mut emitter = Emitter::with_streams(body, width, &mut registers)?;
-                (emitter.assembler, emitter.constants) = (self.assembler.clone(), self.constants.clone());
-                (emitter.slots, emitter.row) = (slots, InRow { first_argument, once: stage.once, ..InRow::default() });
-                for (number, bytes) in ahead {
-                    let Some(register) = registers.next() else { break };
-                    emitter.assembler.load_next(*register, *number);
-                    emitter.row.ahead.push((*register, *bytes));
-                }
-                if stage.once {
-                    emitter.prepare_values();
-                    emitter.compute_round(1);
-                } else {
-                    emitter.lanes(lanes, (copies, most_reserved), mask)?;
-                }
-                if emitter.row.refused {
-                    return None;
-                }
-                let lost = emitter.evicted;
-                let fits = if emitter.row.reserved > few {
-                    lost == 0
-                } else {
-                    copies == 1 || lost * HELD <= body.nodes.len() * copies
-                };
-                if fits {
-                    let Emitter { assembler, constants, slots: used, .. } = emitter;
-                    return Some(Self { assembler, constants, slots, most: most.max(used) });
-                }
+            let mut emitter = emitted(copies, many)?;
+            if emitter.row.reserved > few && emitter.evicted > 0 {
+                emitter = emitted(copies, few)?;
+            }
+            if copies == 1 || emitter.evicted * HELD <= body.nodes.len() * copies {
+                let Emitter { assembler, constants, slots: used, .. } = emitter;
+                return Some(Self { assembler, constants, slots: self.slots, most: self.most.max(used) });
             }
             copies /= 2;
         }

@@ -11,7 +11,7 @@
 use std::sync::LazyLock;
 
 use super::super::{Axis, BroadcastClass, Form, ReduceOp, Reducer, Reduction, ValidTree, ValueId, ValueKind};
-use crate::expr::{Function, FunctionBuilder, Op};
+use crate::expr::{FunctionBuilder, Op};
 
 /// What is subtracted where the greatest value is infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,18 +80,20 @@ fn reducer(at: AtInfinity) -> Reducer {
     });
     let mut b = FunctionBuilder::new("sum");
     let (_, s) = (b.parameter("m"), b.parameter("s"));
-    let finish: Function = b.finish(s);
-    Reducer::new("sum of exponentials", &[f64::NEG_INFINITY, 0.0], lift.into(), combine.into(), finish)
+    Reducer::new("sum of exponentials", &[f64::NEG_INFINITY, 0.0], lift.into(), combine.into(), b.finish(s))
 }
 
 /// The tree with such sums of rows in the pass of their maxima, under the numbers that its values have; `None` if it has none.
 pub(super) fn in_one_pass(tree: &ValidTree) -> Option<ValidTree> {
-    let mut result = tree.clone();
     let sums: Vec<(ValueId, ValueId, AtInfinity)> =
         tree.enumerate().filter_map(|(id, _)| sum(tree, id).map(|(x, at)| (id, x, at))).collect();
-    for (id, x, at) in &sums {
+    if sums.is_empty() {
+        return None;
+    }
+    let mut result = tree.clone();
+    for (id, x, at) in sums {
         let op = ReduceOp::User(at.reducer());
-        result.values[id.index()].kind = ValueKind::Reduce(Reduction { op, ..OF_ROWS }, *x);
+        result.values[id.index()].kind = ValueKind::Reduce(Reduction { op, ..OF_ROWS }, x);
     }
     for i in 0..result.values.len() {
         let kind = &result.values[i].kind;
@@ -99,7 +101,7 @@ pub(super) fn in_one_pass(tree: &ValidTree) -> Option<ValidTree> {
         let phase = of_operands.unwrap_or(0) + usize::from(matches!(kind, ValueKind::Reduce(..)));
         result.values[i].phase = phase;
     }
-    (!sums.is_empty()).then_some(result)
+    Some(result)
 }
 
 const OF_ROWS: Reduction = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };

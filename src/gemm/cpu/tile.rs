@@ -127,7 +127,8 @@ impl TileShape {
         // What phases keep of a row of tiles is to stay there too, as far as it can.
         let stays = |shape: &Self| kept == 0 || shape.m == 64 || shape.m * extents.n * kept <= PANEL_BYTES;
         let mut suitable = SHAPES.into_iter().map(of_each).filter(stays);
-        let chosen = suitable.clone().find(plenty).or(suitable.next_back()).unwrap_or(SHAPES[SHAPES.len() - 1]);
+        let chosen =
+            suitable.clone().find(plenty).or(suitable.next_back()).unwrap_or(of_each(SHAPES[SHAPES.len() - 1]));
         chosen.without_rest(extents.m)
     }
 
