@@ -458,7 +458,7 @@ impl<T: Arithmetic> Bound<'_, T> {
 
 impl<T: Arithmetic> Frame<T> {
     /// The operand of a step over a block: `length` elements, or one.
-    pub(super) fn slice(&self, place: Place, block: &Block, length: usize) -> &[T] {
+    fn slice(&self, place: Place, block: &Block, length: usize) -> &[T] {
         match place {
             Place::Single(i) => &self.numbers.singles[i..=i],
             Place::Block(i) => &self.numbers.blocks[i][..length],

@@ -28,8 +28,8 @@ pub(super) enum Binding {
     Write(usize),
     Parameter(usize),
     Output(usize),
-    /// A row's result of a reduction.
-    Total(usize),
+    /// A row's result of a reduction, and which number of it.
+    Total(usize, usize),
     /// No address.
     Nothing,
 }
@@ -409,7 +409,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
             };
             bindings.resize(first + last.count_arguments(), Binding::Nothing);
             last.store(Lane::F64, total);
-            bindings.push(Binding::Total(number));
+            bindings.push(Binding::Total(number, 0));
         }
         if has_totals {
             rows.once(last);

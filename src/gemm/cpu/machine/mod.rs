@@ -115,13 +115,11 @@ impl Machine {
         if size_of::<T>() != size_of::<f32>() {
             return None;
         }
-        let sums = Exponentials::of_steps(&program.values, &program.reductions);
-        let drafts =
-            schedule::drafts(tree, program, neighbours, |reduction| sums.iter().any(|sums| sums.gives(reduction)));
+        let drafts = schedule::drafts(tree, program, neighbours);
         let is_read_by_step = |register: usize| {
             let reads =
                 |draft: &Draft| matches!(draft, Draft::Step(step) if step.operands().contains(&Place::Block(register)));
-            drafts.iter().any(reads) || sums.iter().any(|sums| sums.x == Place::Block(register))
+            drafts.iter().any(reads)
         };
         let is_needed = |step: &&Step| step.to().is_some_and(is_read_by_step);
         let spread = program.spread.steps.iter().filter(is_needed).copied().collect();
@@ -129,9 +127,9 @@ impl Machine {
         let (mut outputs, mut integer_rows) = (Vec::new(), Vec::new());
         for (number, draft) in drafts.iter().enumerate() {
             items.push(match draft {
-                Draft::Step(step) => Item::Step(*step),
+                Draft::Step(step) => Exponentials::of(program, step).map_or(Item::Step(*step), Item::Exponentials),
                 Draft::Loop(steps) => {
-                    let left = schedule::left_by(&drafts, number, sums.iter().map(|sums| sums.x));
+                    let left = schedule::left_by(&drafts, number);
                     let compiled = lower::compile(tree, program, neighbours, steps, &left)?;
                     outputs.extend(compiled.outputs());
                     integer_rows.extend(compiled.integer_rows());
@@ -139,7 +137,6 @@ impl Machine {
                 }
             });
         }
-        items.extend(sums.into_iter().map(Item::Exponentials));
         if items.iter().all(|item| matches!(item, Item::Step(_))) {
             return None;
         }
@@ -152,7 +149,7 @@ impl Registers for Item {
     fn places_mut(&mut self) -> Vec<&mut Place> {
         match self {
             Self::Loop(of_rows) => of_rows.places_mut(),
-            Self::Exponentials(sums) => vec![&mut sums.x],
+            Self::Exponentials(sums) => sums.rows.places_mut(),
             Self::Step(step) => step.places_mut(),
         }
     }
@@ -160,7 +157,7 @@ impl Registers for Item {
     fn results_mut(&mut self) -> Vec<&mut usize> {
         match self {
             Self::Loop(of_rows) => of_rows.results_mut(),
-            Self::Exponentials(_) => Vec::new(),
+            Self::Exponentials(sums) => sums.rows.results_mut(),
             Self::Step(step) => step.results_mut(),
         }
     }

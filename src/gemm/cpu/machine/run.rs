@@ -1,10 +1,9 @@
 //! Runs loops over the rows of a tile.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use super::exponentials::Exponentials;
-use super::lower::{Binding, OfRows, RowLoop};
-use super::{Item, Machine};
+use super::lower::{Binding, RowLoop};
+use super::{Exponentials, Item, Machine};
 use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
 use crate::gemm::cpu::exponentials::at_infinity;
@@ -35,10 +34,10 @@ impl Machine {
         let is_wide = tile.columns.len() >= WIDE;
         #[cfg(test)]
         let is_wide = is_wide || super::FORCED.get() == Some(true);
-        let has_rows = |rows: &OfRows| rows.kernel(tile.columns.len()).is_some();
         let has_code = |item: &Item| match item {
-            Item::Loop(of_rows) => of_rows.elements.is_some() || has_rows(&of_rows.rows),
-            Item::Exponentials(sums) => has_rows(&sums.rows),
+            Item::Loop(of_rows) | Item::Exponentials(Exponentials { rows: of_rows, .. }) => {
+                of_rows.elements.is_some() || of_rows.rows.kernel(tile.columns.len()).is_some()
+            }
             Item::Step(_) => true,
         };
         is_wide && self.stores_all(bound, tile) && self.items.iter().all(has_code)
@@ -73,32 +72,6 @@ impl Machine {
     }
 }
 
-impl Exponentials {
-    /// Of the rows of a block.
-    fn run<T: Arithmetic>(&self, block: &Block, frame: &Frame<T>, partials: &mut [Vec<f64>]) {
-        let rows = block.first..block.first + block.rows;
-        let elements = frame.slice(self.x, block, block.rows * block.width);
-        let (greatest, sums) = Own::rows_of(&mut partials[self.reduction], rows.clone());
-        let (from, apart) = (elements.as_ptr().cast_mut().cast::<u8>(), block.width * size_of::<T>());
-        let [first, second] = [&mut *greatest, &mut *sums].map(|results| results.as_mut_ptr().cast::<u8>());
-        let given = [(from, apart), (from, apart), (first, size_of::<f64>()), (second, size_of::<f64>())];
-        let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = smallvec![std::ptr::null_mut(); self.arguments];
-        let mut steps: SmallVec<[isize; ROW_ARGUMENTS]> = smallvec![0; self.arguments];
-        for (argument, (address, step)) in self.addressed.into_iter().zip(given) {
-            (addresses[argument], steps[argument]) = (address, step as isize);
-        }
-        if let Some(kernel) = self.rows.kernel(block.width).as_ref() {
-            // SAFETY: elements have four bytes where there is a machine; there is a row of them, and a result, for each row.
-            unsafe { kernel.run(&mut addresses, &steps, block.rows) };
-        }
-        at_infinity(self.at, greatest, sums);
-        let both = self.maxima.map(|maxima| partials.get_disjoint_mut([self.reduction, maxima]));
-        if let Some(Ok([own, maxima])) = both {
-            maxima[rows.clone()].copy_from_slice(Own::rows_of(own, rows).0);
-        }
-    }
-}
-
 impl<T: Arithmetic> Bound<'_, T> {
     /// Computes whole rows of something without accumulators, each in pieces of so many columns, with the bits of tiles as wide as
     /// these. Gives the results of the rows' reductions; `None` if nothing has been done, as there is no code for these rows.
@@ -128,7 +101,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         let mut results: Vec<Vec<f64>> = reductions.iter().map(|_| Vec::with_capacity(height)).collect();
         let mut partials = vec![vec![0.0; width.div_ceil(piece)]; reductions.len()];
         let step = |binding: &Binding| match *binding {
-            Binding::Total(_) => size_of::<f64>(),
+            Binding::Total(..) => size_of::<f64>(),
             binding => self.of_column(binding) * piece,
         };
         let steps: SmallVec<[isize; ROW_ARGUMENTS]> = bindings.iter().map(|binding| step(binding) as isize).collect();
@@ -136,7 +109,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             let block = Block { first, rows: 1, width };
             let address = |binding: &Binding| match *binding {
                 Binding::Nothing => std::ptr::null_mut(),
-                Binding::Total(i) => partials[i].as_mut_ptr().cast(),
+                Binding::Total(i, _) => partials[i].as_mut_ptr().cast(),
                 binding => self.lanes(binding, tile, &block, frame).address,
             };
             let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = bindings.iter().map(address).collect();
@@ -187,7 +160,12 @@ impl<T: Arithmetic> Bound<'_, T> {
                 unsafe {
                     match item {
                         Item::Loop(of_rows) => self.row_loop(of_rows, tile, &block, (frame, partials)),
-                        Item::Exponentials(sums) => sums.run(&block, frame, partials),
+                        Item::Exponentials(Exponentials { at, reduction, rows: of_rows }) => {
+                            self.row_loop(of_rows, tile, &block, (frame, partials));
+                            let rows = block.first..block.first + block.rows;
+                            let (greatest, sums) = Own::rows_of(&mut partials[*reduction], rows);
+                            at_infinity(*at, greatest, sums);
+                        }
                         Item::Step(step) => self.block(*step, tile, &block, frame, &sums, partials),
                     }
                 }
@@ -211,8 +189,8 @@ impl<T: Arithmetic> Bound<'_, T> {
         for binding in bindings {
             let lanes = match *binding {
                 Binding::Nothing => Lanes { address: std::ptr::null_mut(), step: 0, follows: true },
-                Binding::Total(i) => {
-                    let address = partials[i][block.first..].as_mut_ptr().cast();
+                Binding::Total(i, word) => {
+                    let address = partials[i][word * tile.rows.len() + block.first..].as_mut_ptr().cast();
                     Lanes { address, step: size_of::<f64>() as isize, follows: false }
                 }
                 binding => self.lanes(binding, tile, block, frame),
@@ -273,7 +251,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             Binding::Read(Place::Accum(i)) => (&mut frame.accums[i][block.first * block.width..], below, true),
             Binding::Integers(place) => return integers(place, block, &mut frame.integers, &mut frame.narrow),
             // These have no lanes.
-            Binding::Total(_) | Binding::Nothing => (&mut [][..], 0, true),
+            Binding::Total(..) | Binding::Nothing => (&mut [][..], 0, true),
         };
         Lanes { address: own.as_mut_ptr().cast(), step, follows: follows || block.rows == 1 }
     }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Neighbours;
+use super::exponentials::gives_maxima_of_sums;
 use crate::evt::{ValidTree, Value, ValueType, Width};
 use crate::expr::Op;
 use crate::gemm::cpu::element::Arithmetic;
@@ -17,20 +18,14 @@ pub(super) enum Draft {
 }
 
 /// The steps of a block in an order in which as many as possible are in one loop. Stores are still after all loads.
-///
-/// Reductions are left out that something else gives.
-pub(super) fn drafts<T: Arithmetic>(
-    tree: &ValidTree,
-    program: &Program<T>,
-    neighbours: Neighbours,
-    is_given: impl Fn(usize) -> bool,
-) -> Vec<Draft> {
+/// Maxima that come with sums of exponentials are left out.
+pub(super) fn drafts<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neighbours: Neighbours) -> Vec<Draft> {
     let mut drafts = Vec::new();
     let integers = integers_with_code(tree, program, neighbours);
     // The loop that grows, its results, and what is done after all loops.
     let (mut steps, mut results, mut last) = (Vec::new(), HashSet::new(), Vec::new());
     for (number, step) in program.values.iter().enumerate() {
-        if matches!(step, Step::Reduce { reduction, .. } if is_given(*reduction)) {
+        if gives_maxima_of_sums(program, step) {
             continue;
         }
         let ends = match step {
@@ -141,9 +136,9 @@ fn has_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
     }
 }
 
-/// The registers of a loop's results that others read, drafts or those of these places.
-pub(super) fn left_by(drafts: &[Draft], number: usize, places: impl Iterator<Item = Place>) -> Vec<usize> {
-    let mut read: HashSet<Place> = places.collect();
+/// The registers of a loop's results that others read.
+pub(super) fn left_by(drafts: &[Draft], number: usize) -> Vec<usize> {
+    let mut read = HashSet::new();
     for (_, draft) in drafts.iter().enumerate().filter(|(other, _)| *other != number) {
         let steps = match draft {
             Draft::Loop(steps) => steps.as_slice(),
