@@ -11,7 +11,7 @@
 use std::sync::LazyLock;
 
 use super::super::{Axis, BroadcastClass, Form, ReduceOp, Reducer, Reduction, ValidTree, ValueId, ValueKind};
-use crate::expr::{FunctionBuilder, Op};
+use crate::expr::{ExprId, Function, FunctionBuilder, Op};
 
 /// What is subtracted where the greatest value is infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,32 +39,21 @@ impl AtInfinity {
 
 /// A running result is the greatest value and the sum.
 fn reducer(at: AtInfinity) -> Reducer {
-    let lift = ["greatest", "sum"].map(|name| {
-        let mut b = FunctionBuilder::new(name);
-        let x = b.parameter("x");
-        let result = if name == "sum" {
-            let subtracted = match at {
-                AtInfinity::Itself => x,
-                AtInfinity::Nothing => {
-                    let (magnitude, infinity, zero) =
-                        (b.apply(Op::Abs, &[x]), b.literal(f64::INFINITY), b.literal(0.0));
-                    let finite = b.apply(Op::Lt, &[magnitude, infinity]);
-                    b.apply(Op::Select, &[finite, x, zero])
-                }
-            };
-            let difference = b.apply(Op::Sub, &[x, subtracted]);
-            b.apply(Op::Exp, &[difference])
-        } else {
-            x
+    let lift = both(["x"], |b, [x]| {
+        let subtracted = match at {
+            AtInfinity::Itself => x,
+            AtInfinity::Nothing => {
+                let (magnitude, infinity, zero) = (b.apply(Op::Abs, &[x]), b.literal(f64::INFINITY), b.literal(0.0));
+                let finite = b.apply(Op::Lt, &[magnitude, infinity]);
+                b.apply(Op::Select, &[finite, x, zero])
+            }
         };
-        b.finish(result)
+        let difference = b.apply(Op::Sub, &[x, subtracted]);
+        [x, b.apply(Op::Exp, &[difference])]
     });
-    let combine = ["greatest", "sum"].map(|name| {
-        let mut b = FunctionBuilder::new(name);
-        let [m, s, n, t] = ["m", "s", "n", "t"].map(|name| b.parameter(name));
+    let combine = both(["m", "s", "n", "t"], |b, [m, s, n, t]| {
         let greatest = b.apply(Op::Max, &[m, n]);
-        let mut below = |of: [_; 2]| {
-            let [m, s] = of;
+        let [first, second] = [[m, s], [n, t]].map(|[m, s]| {
             // Exactly 1 times where it is the greatest, also an infinite one; 0 times if there is nothing.
             let (same, least) = (b.apply(Op::Eq, &[m, greatest]), b.literal(f64::NEG_INFINITY));
             let (nothing, zero) = (b.apply(Op::Eq, &[m, least]), b.literal(0.0));
@@ -73,14 +62,24 @@ fn reducer(at: AtInfinity) -> Reducer {
             let product = b.apply(Op::Mul, &[s, factor]);
             let smaller = b.apply(Op::Select, &[nothing, zero, product]);
             b.apply(Op::Select, &[same, s, smaller])
-        };
-        let (first, second) = (below([m, s]), below([n, t]));
-        let sum = b.apply(Op::Add, &[first, second]);
-        b.finish(if name == "sum" { sum } else { greatest })
+        });
+        [greatest, b.apply(Op::Add, &[first, second])]
     });
-    let mut b = FunctionBuilder::new("sum");
-    let (_, s) = (b.parameter("m"), b.parameter("s"));
-    Reducer::new("sum of exponentials", &[f64::NEG_INFINITY, 0.0], lift.into(), combine.into(), b.finish(s))
+    let [_, sum] = both(["m", "s"], |_, of| of);
+    Reducer::new("sum of exponentials", &[f64::NEG_INFINITY, 0.0], lift.into(), combine.into(), sum)
+}
+
+/// The functions that give the greatest value and the sum.
+fn both<const N: usize>(
+    parameters: [&'static str; N],
+    results: impl Fn(&mut FunctionBuilder, [ExprId; N]) -> [ExprId; 2],
+) -> [Function; 2] {
+    [("greatest", 0), ("sum", 1)].map(|(name, number)| {
+        let mut b = FunctionBuilder::new(name);
+        let parameters = parameters.map(|parameter| b.parameter(parameter));
+        let result = results(&mut b, parameters)[number];
+        b.finish(result)
+    })
 }
 
 /// The tree with such sums of rows in the pass of their maxima, under the numbers that its values have; `None` if it has none.

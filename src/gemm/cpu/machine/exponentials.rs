@@ -14,7 +14,7 @@ pub(super) struct Exponentials {
     /// What is still to be done with infinite ones.
     pub(super) at: AtInfinity,
     pub(super) reduction: usize,
-    /// Stores both as [`Own`](crate::gemm::cpu::own::Own) has them, and the first as a reduction of its own if that is wanted too.
+    /// Stores both as [`Own`](crate::gemm::cpu::own::Own) has them, and the first wherever maxima are wanted too.
     pub(super) rows: RowLoop,
 }
 
@@ -38,7 +38,7 @@ impl Exponentials {
     pub(super) fn of<T>(program: &Program<T>, step: &Step) -> Option<Self> {
         let Step::Reduce { reduction, x } = *step else { return None };
         let at = sums(program, reduction)?;
-        let maxima = program.values.iter().find_map(|step| match *step {
+        let maxima = program.values.iter().filter_map(|step| match *step {
             Step::Reduce { reduction, x: of } if of == x && gives_maxima_of_sums(program, step) => Some(reduction),
             _ => None,
         });
@@ -73,7 +73,7 @@ impl Exponentials {
         let (greatest, sum) = (last.held(greatest), last.held(sum));
         let greatest = last.unary(Unary::WidenLow, greatest);
         add(&mut bindings, first, &last);
-        let of_maxima = maxima.map(|maxima| (greatest, Binding::Total(maxima, 0)));
+        let of_maxima = maxima.map(|reduction| (greatest, Binding::Total(reduction, 0)));
         let own = [(greatest, Binding::Total(reduction, 0)), (sum, Binding::Total(reduction, 1))];
         for (value, binding) in own.into_iter().chain(of_maxima) {
             last.store(Lane::F64, value);

@@ -177,3 +177,50 @@ fn tiles_without_numbers_count_nothing() {
         }
     }
 }
+
+/// The maximum is wanted three times: by the sum, for the loss, and of each tile.
+#[test]
+fn maxima_of_tiles_are_there_too() {
+    let (m, n, tile) = (40, 200, TileShape { m: 32, n: 64 });
+    let mut b = TreeBuilder::new("loss", file!());
+    let (accum, given) = (b.accum("accum"), b.parameter("logits", ParameterClass::Tensor, None));
+    let x = b.apply(Op::Add, &[accum, given]);
+    let d = b.compose(Composed { axis: Axis::Row, batch: false, op: ComposedOp::LogSumExp }, x);
+    let of_tiles = b.reduce(Reduction { form: Form::Partial, ..OF_ROWS }, x);
+    b.output("d", d, BroadcastClass::ColumnVector, None);
+    b.output("of_tiles", of_tiles, BroadcastClass::ColumnVector, None);
+    let phases = Phases::of(b.finish().validate(F32).expect("a valid tree"), Prices::CPU);
+    assert_eq!(phases.kept_bytes(), 0);
+    let device = Device::cpu();
+    let (a, b) = (device.zeros::<f32>([m, 1]).expect("memory"), device.zeros::<f32>([1, n]).expect("memory"));
+    let elements: Vec<f32> = logits(m, n).iter().map(|x| *x as f32).collect();
+    let logits = device.tensor(&elements, [m, n]).expect("memory");
+    for machine in [false, true] {
+        let mut d = device.zeros::<f32>([m]).expect("memory");
+        let mut of_tiles = device.zeros::<f32>([n.div_ceil(tile.n), m]).expect("memory");
+        let arguments = [Argument::Input(&logits), Argument::Output(&mut d), Argument::Output(&mut of_tiles)];
+        FORCED.set(Some(machine));
+        let right = [&b];
+        let operands = Operands::of(&a, &right);
+        execute_in(&Programs::default(), &phases, operands, None, &arguments, tile, None).expect("a run");
+        FORCED.set(None);
+        for (row, got) in d.to_vec::<f32>().expect("numbers").into_iter().enumerate() {
+            let elements: Vec<f64> = elements[row * n..][..n].iter().map(|x| f64::from(*x)).collect();
+            let (got, (_, want)) = (f64::from(got), expected(&elements, true));
+            let same = got == want || got.is_nan() && want.is_nan() || (got - want).abs() <= 1e-6 * want.abs().max(1.0);
+            assert!(same, "row {row}: {got}, not {want}; code: {machine}");
+        }
+        let of_tiles = of_tiles.to_vec::<f32>().expect("numbers");
+        for (i, got) in of_tiles.iter().enumerate() {
+            let (part, row) = (i / m, i % m);
+            let columns = part * tile.n..n.min((part + 1) * tile.n);
+            let elements: Vec<f64> = elements[row * n..][columns].iter().map(|x| f64::from(*x)).collect();
+            let (want, _) = expected(&elements, true);
+            let got = f64::from(*got);
+            assert!(
+                got == want || got.is_nan() && want.is_nan(),
+                "row {row}, part {part}: {got}, not {want}; code: {machine}"
+            );
+        }
+    }
+}
