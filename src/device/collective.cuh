@@ -2,6 +2,7 @@
 //
 //   Reduce...                the operations: `lift` is applied to every value once, `combine` is commutative and has
 //                            `identity`, also where nothing is combined
+//   combine_elements         what a lane has of some lines, with its next elements, in their order
 //   shuffle_down, _xor, _lane   one instruction each, for every element type and for accumulators
 //   reduce_lanes             registers of a warp, a butterfly: every lane gets the result, the same bits, at every run
 //   combine_lanes            tuples of neighbouring lanes, in their order: the first gets the result
@@ -75,6 +76,19 @@ struct ReduceSumSquares {
     template <typename T> static __device__ __forceinline__ T lift(T x) { return x * x; }
     template <typename T> static __device__ __forceinline__ T combine(T x, T y) { return x + y; }
 };
+
+// ---- Within a lane ----------------------------------------------------------------------------------------------
+
+// Combines a lane's running results of LINES lines with its next elements, those for which `exists(v)` is true: x[v] is of
+// line Place::of(v).
+template <class Op, class Place, int LINES, int V, typename T, class Exists>
+__device__ __forceinline__ void combine_elements(T (&lines)[LINES], const T (&x)[V], Exists exists) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+        T& line = lines[Place::of(v)];
+        line = Op::combine(line, exists(v) ? Op::lift(x[v]) : Op::template identity<T>());
+    }
+}
 
 // ---- Within a warp ----------------------------------------------------------------------------------------------
 

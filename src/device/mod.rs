@@ -33,6 +33,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("reduction.cuh", include_str!("reduction.cuh")),
     ("indexed.cuh", include_str!("indexed.cuh")),
     ("state.cuh", include_str!("state.cuh")),
+    ("exponentials.cuh", include_str!("exponentials.cuh")),
     ("te/walk.cuh", include_str!("te/walk.cuh")),
     ("te/reduce.cuh", include_str!("te/reduce.cuh")),
     ("te/scan.cuh", include_str!("te/scan.cuh")),

@@ -14,13 +14,12 @@
 //!
 //! The simplifier writes them, so what two of them share (the sum of a mean and a variance) is one value.
 //!
-//! *Two passes.* `Variance` and `LogSumExp` are reductions of what is computed from a reduction: two of a chain's four, and on
-//! a GPU one launch more, over M×N values that the first has left in memory (`phases`). The two passes are also why they
-//! are accurate: differences to the mean don't cancel, as the difference of two sums of squares does, and no exponential
-//! overflows. A state of two or three words (the greatest value and the sum below it; count, mean and squares) would do both in
-//! the first pass: it saves that launch, and writing and reading 4 bytes of each element, where nothing else needs them;
-//! it would cost an exponential more for each eight elements, and reductions whose states are no single number, in every kernel.
-//! (The CPU, which has a whole piece of a row at once, sums exponentials in the first pass: `phases/exponentials.rs`.)
+//! *Two passes.* `Variance` and `LogSumExp` are reductions of what is computed from a reduction: two of a chain's four. That is
+//! why they are accurate: differences to the mean don't cancel, as the difference of two sums of squares does, and no
+//! exponential overflows. Sums of exponentials, which these and users' own losses and softmaxes have, are made in the first of
+//! the two where that saves a launch or memory (`phases/exponentials.rs`). A variance takes on a GPU one launch more, over M×N
+//! values that the first has left in memory; count, mean and squares in one state would save that, at a division for every few
+//! elements.
 //!
 //! *Ends.* Without elements `Max` is −∞, sums are 0 and counts are 0: `Any` is false, `All` true, `Mean` and `Variance` are
 //! 0 / 0 = NaN, `LogSumExp` is 0 + log(0) = −∞. Where the greatest value is infinite nothing is subtracted: −∞ alone gives

@@ -1,6 +1,8 @@
 //! Counts the cost of a checked tree.
 
-use super::{Axis, BroadcastClass, Cost, ParameterClass, Types, ValidOutput, ValidParameter, Value, ValueKind};
+use super::{
+    AtInfinity, Axis, BroadcastClass, Cost, ParameterClass, Types, ValidOutput, ValidParameter, Value, ValueKind,
+};
 use crate::expr::{Body, ExprNode, Function, Op};
 
 impl Cost {
@@ -35,6 +37,12 @@ impl Cost {
             }
         }
         for reducer in outputs.iter().filter_map(|output| output.reduction()?.op.user()) {
+            if AtInfinity::of(reducer).is_some() {
+                // One exponential, between a maximum, a difference and a sum; and what was summed before, for several at once.
+                cost.add_operation(Op::Exp);
+                cost.simple_operations += 6;
+                continue;
+            }
             reducer.lift().iter().chain(reducer.combine()).for_each(|function| cost.add_function(function));
         }
         // Bits are moved to or from their byte, which lanes make together.

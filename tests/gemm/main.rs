@@ -16,6 +16,7 @@ mod convolution_random;
 mod depth;
 mod described;
 mod divided;
+mod exponentials;
 mod gated;
 mod graph;
 mod groups;

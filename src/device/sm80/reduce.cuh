@@ -39,6 +39,11 @@ struct Walk {
     static __device__ __forceinline__ int column() { return warp_n() * Parts<Config>::WIDTH + lane() % LANES * V; }
 };
 
+// For combine_elements: a lane's elements are of one row.
+struct OneLine {
+    static __device__ __forceinline__ constexpr int of(int) { return 0; }
+};
+
 // One value for every row.
 template <class Config, class Op, typename T, int ID>
 struct RowReduction : LineReduction<RowLines<Walk<Config>>, Walk<Config>, Op, T, ID> {
@@ -46,11 +51,9 @@ struct RowReduction : LineReduction<RowLines<Walk<Config>>, Walk<Config>, Op, T,
 
     // Adds this lane's values of a row of the tile; `inside` of its columns exist.
     __device__ __forceinline__ void add(int row, const T (&x)[W::V], bool row_exists, int inside) {
-        T sum = Op::template identity<T>();
-#pragma unroll
-        for (int v = 0; v < W::V; ++v)
-            sum = Op::combine(sum, row_exists && v < inside ? Op::lift(x[v]) : Op::template identity<T>());
-        sum = reduce_lanes<Op, 1, W::LANES>(sum);
+        T of_lane[1] = {Op::template identity<T>()};
+        combine_elements<Op, OneLine>(of_lane, x, [&](int v) { return row_exists && v < inside; });
+        const T sum = reduce_lanes<Op, 1, W::LANES>(of_lane[0]);
         if (W::lane() % W::LANES == 0) this->shared()[W::warp_n() * Config::TILE_M + row] = sum;
     }
 

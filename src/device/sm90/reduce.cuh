@@ -44,6 +44,16 @@ struct Inside {
     int rows, columns;
 };
 
+// For combine_elements: which of the lane's MMA rows, and columns, value v is of.
+template <class L>
+struct RowOf {
+    static __device__ __forceinline__ constexpr int of(int v) { return L::half(v); }
+};
+template <class L>
+struct ColumnOf {
+    static __device__ __forceinline__ constexpr int of(int v) { return L::column_index(v); }
+};
+
 // What a lane has of a block's MMA rows: two of them, which it shares with three other lanes.
 template <class Config, class Op, typename T>
 struct OfRows {
@@ -54,11 +64,8 @@ struct OfRows {
     __device__ __forceinline__ void reset() { value[0] = value[1] = Op::template identity<T>(); }
 
     __device__ __forceinline__ void add(int, int column, const T (&x)[L::V], const Inside& inside) {
-#pragma unroll
-        for (int v = 0; v < L::V; ++v) {
-            const bool exists = L::column(column, L::column_index(v)) < inside.columns;
-            value[L::half(v)] = Op::combine(value[L::half(v)], exists ? Op::lift(x[v]) : Op::template identity<T>());
-        }
+        const auto exists = [&](int v) { return L::column(column, L::column_index(v)) < inside.columns; };
+        combine_elements<Op, RowOf<L>>(value, x, exists);
     }
 
     // Of all the warp's columns, after the last unit of a block of 64 rows.
@@ -124,12 +131,8 @@ struct PerColumn
         T sums[L::COLUMNS];
 #pragma unroll
         for (int i = 0; i < L::COLUMNS; ++i) sums[i] = Op::template identity<T>();
-#pragma unroll
-        for (int v = 0; v < L::V; ++v) {
-            const bool exists = L::row(block, L::half(v)) < inside.rows;
-            T& sum = sums[L::column_index(v)];
-            sum = Op::combine(sum, exists ? Op::lift(x[v]) : Op::template identity<T>());
-        }
+        const auto exists = [&](int v) { return L::row(block, L::half(v)) < inside.rows; };
+        combine_elements<Op, ColumnOf<L>>(sums, x, exists);
         T sum;
         int index;  // of the column that this lane ends up with
         bool owns = (L::lane() & 4) == 0;

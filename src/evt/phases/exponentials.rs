@@ -3,14 +3,15 @@
 //! Of `m = max x; s = sum exp(x - m)`, the sum is a phase after the maximum, and x is kept for it. A running result of two
 //! numbers, the greatest value so far and the sum below it, needs one pass only: what was summed below a smaller value counts
 //! `exp(smaller - greater)` times (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax"). Where nothing
-//! else needs x later, as in a loss over a vocabulary, no M×N values are kept then.
+//! else needs x later, as in a loss over a vocabulary, no M×N values are kept then; a softmax reads them once in place of twice.
 //!
-//! Here such a sum becomes a reduction by a [`Reducer`] whose functions say just that. A device may compute it from a whole
-//! piece of a row at a time: its greatest value, and then one exponential of each element.
+//! Here such a sum becomes a reduction by a [`Reducer`] whose functions say just that. A device may compute it from several
+//! elements at a time: their greatest value, and then one exponential of each (`device/exponentials.cuh`,
+//! `gemm/cpu/exponentials.rs`).
 
 use std::sync::LazyLock;
 
-use super::super::{Axis, BroadcastClass, Form, ReduceOp, Reducer, Reduction, ValidTree, ValueId, ValueKind};
+use super::super::{BroadcastClass, Form, ReduceOp, Reducer, Reduction, ValidTree, ValueId, ValueKind};
 use crate::expr::{ExprId, Function, FunctionBuilder, Op};
 
 /// What is subtracted where the greatest value is infinite.
@@ -82,17 +83,27 @@ fn both<const N: usize>(
     })
 }
 
-/// The tree with such sums of rows in the pass of their maxima, under the numbers that its values have; `None` if it has none.
-pub(super) fn in_one_pass(tree: &ValidTree) -> Option<ValidTree> {
-    let sums: Vec<(ValueId, ValueId, AtInfinity)> =
-        tree.enumerate().filter_map(|(id, _)| sum(tree, id).map(|(x, at)| (id, x, at))).collect();
+/// A sum of exponentials below the greatest value of the same elements.
+struct Sum {
+    value: ValueId,
+    /// What the sum and the greatest value are over.
+    reduction: Reduction,
+    x: ValueId,
+    at: AtInfinity,
+}
+
+/// The tree with such sums in the pass of their maxima, of those reductions that `takes` says, under the numbers that its values
+/// have; `None` if it has none.
+pub(super) fn in_one_pass(tree: &ValidTree, takes: impl Fn(Reduction) -> bool) -> Option<ValidTree> {
+    let sums = tree.enumerate().filter_map(|(id, _)| sum(tree, id));
+    let sums: Vec<Sum> = sums.filter(|sum| takes(sum.reduction)).collect();
     if sums.is_empty() {
         return None;
     }
     let mut result = tree.clone();
-    for (id, x, at) in sums {
+    for Sum { value, reduction, x, at } in sums {
         let op = ReduceOp::User(at.reducer());
-        result.values[id.index()].kind = ValueKind::Reduce(Reduction { op, ..OF_ROWS }, x);
+        result.values[value.index()].kind = ValueKind::Reduce(Reduction { op, ..reduction }, x);
     }
     for i in 0..result.values.len() {
         let kind = &result.values[i].kind;
@@ -103,25 +114,27 @@ pub(super) fn in_one_pass(tree: &ValidTree) -> Option<ValidTree> {
     Some(result)
 }
 
-const OF_ROWS: Reduction = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
-
-/// What the exponentials are of that a value is the sum of, if it is such a sum.
-fn sum(tree: &ValidTree, id: ValueId) -> Option<(ValueId, AtInfinity)> {
+/// The sum that a value is, if it is one.
+fn sum(tree: &ValidTree, value: ValueId) -> Option<Sum> {
     let applied = |id: ValueId, op: Op| match &tree.value(id).kind {
         ValueKind::Apply(of, operands) if *of == op => Some(operands.as_slice()),
         _ => None,
     };
-    let ValueKind::Reduce(reduction, terms) = tree.value(id).kind else { return None };
+    let ValueKind::Reduce(reduction, terms) = tree.value(value).kind else { return None };
     let &[x, subtracted] = applied(*applied(terms, Op::Exp)?.first()?, Op::Sub)? else { return None };
-    let is_greatest = |id: ValueId| {
-        let greatest = Reduction { op: ReduceOp::Max, ..OF_ROWS };
-        matches!(tree.value(id).kind, ValueKind::Reduce(reduction, of) if reduction == greatest && of == x)
-    };
-    if reduction != OF_ROWS || tree.value(x).class != BroadcastClass::Tensor {
+    if reduction.op != ReduceOp::Add
+        || reduction.form != Form::Complete
+        || tree.value(x).class != BroadcastClass::Tensor
+    {
         return None;
     }
+    let is_greatest = |id: ValueId| {
+        let greatest = Reduction { op: ReduceOp::Max, ..reduction };
+        matches!(tree.value(id).kind, ValueKind::Reduce(of, elements) if of == greatest && elements == x)
+    };
+    let sum = |at: AtInfinity| Sum { value, reduction, x, at };
     if is_greatest(subtracted) {
-        return Some((x, AtInfinity::Itself));
+        return Some(sum(AtInfinity::Itself));
     }
     let literal = |id: ValueId| match tree.value(id).kind {
         ValueKind::Literal(x) => Some(x),
@@ -131,5 +144,5 @@ fn sum(tree: &ValidTree, id: ValueId) -> Option<(ValueId, AtInfinity)> {
     let &[magnitude, limit] = applied(condition, Op::Lt)? else { return None };
     let of = *applied(magnitude, Op::Abs)?.first()?;
     let is_guard = of == greatest && literal(limit) == Some(f64::INFINITY) && literal(otherwise) == Some(0.0);
-    (is_guard && is_greatest(greatest)).then_some((x, AtInfinity::Nothing))
+    (is_guard && is_greatest(greatest)).then(|| sum(AtInfinity::Nothing))
 }

@@ -6,11 +6,11 @@
 //! device have always had them:
 //!
 //! ```text
-//! softmax        part 0                      part 1                         part 2
-//! m = max x      x = scale * accum           e = exp(x - m)                 e = exp(x - m)
-//! e = exp(x - m) keeps x; m = reduce x       s = reduce e                   d = e / s
-//! s = sum e
-//! d = e / s      of the accumulator          of x and m, read from memory   of x, m and s
+//! norm                part 0                      part 1                         part 2
+//! s = sum x           x = scale * accum           c = x - s                      c = x - s
+//! c = x - s           keeps x; s = reduce x       q = reduce c                   d = c / q
+//! q = sum of squares
+//! d = c / q           of the accumulator          of x and s, read from memory   of x, s and q
 //! ```
 //!
 //! What a part reads of parts before it lies in *slots*, memory of the plan's: the results of reductions, which are small,
@@ -18,8 +18,8 @@
 //! reads again, and from vectors. Which values are kept is a cheapest cut of the tree's graph, by what a device's
 //! memory and functions cost ([`cut`]). The accumulator itself exists in the first part alone.
 //!
-//! Where whole rows lie in one tile, parts are sweeps over the tile ([`in_tile`]). On the CPU, sums of exponentials below a
-//! maximum are made in its part, if nothing need be kept then ([`exponentials`]).
+//! Where whole rows lie in one tile, parts are sweeps over the tile ([`in_tile`]). Sums of exponentials below a maximum are
+//! made in its part ([`exponentials`]) where that saves a launch; on the CPU, where nothing need be kept then.
 //!
 //! A part's outputs are those of its phase, so that each is stored as soon as it is known. A `TensorMut` that a part has
 //! overwritten is not read again: a later part that needs what it held has that kept.
@@ -38,7 +38,7 @@ pub(crate) use in_tile::{Computation, Place, Sweep, Target};
 pub use in_tile::{InTile, WholeLines};
 pub(crate) use pass::Pass;
 
-use super::{BroadcastClass, Reduction, ValidTree, ValueId, ValueKind, ValueType};
+use super::{Axis, BroadcastClass, Reduction, ValidTree, ValueId, ValueKind, ValueType};
 use crate::ElementType;
 
 /// The parts of a tree, in the order in which they run.
@@ -126,12 +126,17 @@ impl Phases {
             let parts = vec![Part { tree: tree.clone(), bindings }];
             return Self { parts, slots: Vec::new(), in_tile: None, tree };
         }
-        let in_one_pass = if prices == Prices::CPU { exponentials::in_one_pass(&tree) } else { None };
-        let in_one_pass = in_one_pass.map(|tree| parts(&tree, prices));
-        let keeps_nothing = |(_, slots): &(_, Vec<Slot>)| slots.iter().all(|slot| slot.class != BroadcastClass::Tensor);
-        let (parts, slots) = in_one_pass.filter(keeps_nothing).unwrap_or_else(|| parts(&tree, prices));
         let in_tile = if prices == Prices::GPU { InTile::of(&tree) } else { None };
-        Self { parts, slots, in_tile, tree }
+        let of = |(parts, slots)| Self { parts, slots, in_tile: None, tree: tree.clone() };
+        let by_phases = of(parts(&tree, prices));
+        // The CPU's code for such sums is of rows.
+        let takes = |sum: Reduction| prices != Prices::CPU || (sum.axis == Axis::Row && !sum.batch);
+        let in_one_pass = exponentials::in_one_pass(&tree, takes).map(|tree| of(parts(&tree, prices)));
+        let in_one_pass = in_one_pass.filter(|in_one_pass| match prices {
+            Prices::CPU => in_one_pass.kept_bytes() == 0,
+            _ => in_one_pass.passes().len() < by_phases.passes().len(),
+        });
+        Self { in_tile, ..in_one_pass.unwrap_or(by_phases) }
     }
 
     /// What the kernel with the product computes: the first part, or everything. `None` if it can't be everything.

@@ -35,6 +35,24 @@ pub(super) fn softmax(sums: bool) -> ValidTree {
     b.finish().validate(BF16).expect("a valid tree")
 }
 
+/// `d = (x - sum x) / sum (x - sum x)^2` of `x = scale * accum`; gives also the first sums, and the second if asked for.
+fn norm(squares: bool) -> ValidTree {
+    let mut b = TreeBuilder::new("norm", "a.rs");
+    let accum = b.accum("accum");
+    let scale = b.parameter("scale", ParameterClass::Scalar, None);
+    let x = apply(&mut b, Op::Mul, &[scale, accum], "x");
+    let s = reduce(&mut b, x, ReduceOp::Add, "s");
+    let shifted = b.apply(Op::Sub, &[x, s]);
+    let q = reduce(&mut b, shifted, ReduceOp::SumSquares, "q");
+    let d = apply(&mut b, Op::Div, &[shifted, q], "d");
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.output("s", s, BroadcastClass::ColumnVector, Some(ElementType::F16));
+    if squares {
+        b.output("q", q, BroadcastClass::ColumnVector, None);
+    }
+    b.finish().validate(BF16).expect("a valid tree")
+}
+
 /// What each part reads from slots and writes to them, and which outputs it gives.
 fn described(tree: &ValidTree) -> Vec<String> {
     described_for(tree, Prices::GPU)
@@ -60,25 +78,47 @@ fn described_for(tree: &ValidTree, prices: Prices) -> Vec<String> {
 }
 
 #[test]
-fn a_softmax_is_three_parts_and_keeps_one_value() {
-    let tree = softmax(false);
+fn a_norm_is_three_parts_and_keeps_one_value() {
+    let tree = norm(false);
     assert_eq!(tree.phases(), 3);
-    assert_eq!(
-        described(&tree),
-        ["reads ; keeps m x; gives ", "reads x m; keeps s; gives m", "reads x m s; keeps ; gives d"]
-    );
-    // In a core's caches, an exponential costs more than to keep it.
-    assert_eq!(
-        described_for(&tree, Prices::CPU),
-        ["reads ; keeps m x; gives ", "reads x m; keeps s e; gives m", "reads e s; keeps ; gives d"]
-    );
+    let parts = ["reads ; keeps s x; gives ", "reads x s; keeps q; gives s", "reads x s q; keeps ; gives d"];
+    assert_eq!(described(&tree), parts);
     let phases = Phases::of(tree.clone(), Prices::GPU);
     assert!(phases.first().multiplies() && phases.parts[1..].iter().all(|part| !part.tree.multiplies()));
     assert!(phases.parts.iter().all(|part| part.tree.phases() == 1));
     let lengths: Vec<_> =
         phases.parts.iter().map(|part| (part.bindings.len(), part.tree.argument_names().count())).collect();
     assert!(lengths.iter().all(|(bindings, names)| bindings == names), "{lengths:?}");
-    assert_eq!(described(&softmax(true))[2], "reads x m s; keeps ; gives d s");
+    assert_eq!(described(&norm(true))[2], "reads x s q; keeps ; gives d q");
+}
+
+/// A GPU saves a launch that would read all elements.
+#[test]
+fn a_softmax_has_its_sums_in_the_pass_of_its_maxima() {
+    let tree = softmax(false);
+    assert_eq!(tree.phases(), 3);
+    assert_eq!(described(&tree), ["reads ; keeps m s x; gives ", "reads x m s; keeps ; gives d m"]);
+    assert_eq!(described(&softmax(true))[1], "reads x m s; keeps ; gives d m s");
+    // In a core's caches, an exponential costs more than to keep it.
+    assert_eq!(
+        described_for(&tree, Prices::CPU),
+        ["reads ; keeps m x; gives ", "reads x m; keeps s e; gives m", "reads e s; keeps ; gives d"]
+    );
+}
+
+/// The exponentials are an output, whose launch gives their sums too.
+#[test]
+fn sums_that_save_no_launch_are_made_where_they_stand() {
+    let mut b = TreeBuilder::new("exponentials", "a.rs");
+    let accum = b.accum("accum");
+    let m = reduce(&mut b, accum, ReduceOp::Max, "m");
+    let shifted = b.apply(Op::Sub, &[accum, m]);
+    let e = apply(&mut b, Op::Exp, &[shifted], "e");
+    let s = reduce(&mut b, e, ReduceOp::Add, "s");
+    b.output("e", e, BroadcastClass::Tensor, None);
+    b.output("s", s, BroadcastClass::ColumnVector, None);
+    let tree = b.finish().validate(BF16).expect("a valid tree");
+    assert_eq!(described(&tree), ["reads ; keeps m accum; gives ", "reads accum m; keeps ; gives e s"]);
 }
 
 #[test]
@@ -132,8 +172,9 @@ fn vectors_are_the_tail_of_their_reductions() {
         let place = |part: &Part| phases.parts.iter().position(|other| other == part).expect("a part");
         phases.passes().iter().map(|pass| (place(pass.part), pass.tail.is_some())).collect()
     };
-    // In its second phase only the maxima are given, but there are sums of M×N values too.
-    assert_eq!(launches(&softmax(false)), [(0, false), (1, false), (2, false)]);
+    // In its second phase only the sums are given, but there are sums of M×N squares too.
+    assert_eq!(launches(&norm(false)), [(0, false), (1, false), (2, false)]);
+    assert_eq!(launches(&softmax(false)), [(0, false), (1, false)]);
     let factor = |axis: Axis, batch: bool, column: bool| {
         let mut b = TreeBuilder::new("factor", "a.rs");
         let accum = b.accum("accum");

@@ -2,7 +2,7 @@
 
 use super::reducers;
 use crate::ElementType;
-use crate::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, ValidOutput, ValidTree};
+use crate::evt::{AtInfinity, Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, ValidOutput, ValidTree};
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::ArgumentViews;
@@ -204,9 +204,11 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], views: ArgumentV
     let reductions = || tree.reductions().map(|(.., reduction)| reduction).chain(tree.used_reductions());
     let indexed = reductions().any(|reduction| reduction.op.gives_index());
     let own = reductions().any(|reduction| reduction.op.user().is_some());
+    let exponentials = reductions().any(|reduction| reduction.op.user().and_then(AtInfinity::of).is_some());
     let wanted = [
         (indexed, "indexed.cuh"),
         (own, "state.cuh"),
+        (exponentials, "exponentials.cuh"),
         (tree.has_chance(), "random.cuh"),
         (tree.has_bits(), "bits.cuh"),
         (views.digits | views.digits_of_tail != 0, "digits.cuh"),

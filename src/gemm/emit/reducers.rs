@@ -1,7 +1,7 @@
-//! The user's own reducers as C++ structs.
+//! Reducers whose running results are several numbers, as C++ structs: the user's own, and sums of exponentials.
 
 use crate::cuda::Writer;
-use crate::evt::{Reducer, ValidTree};
+use crate::evt::{AtInfinity, Reducer, ValidTree};
 use crate::expr::Function;
 use crate::expr::cuda::{Functions, literal};
 
@@ -37,6 +37,11 @@ pub(super) fn definitions(tree: &ValidTree, functions: &mut Functions) -> String
 }
 
 fn define(code: &mut Writer, place: usize, reducer: &'static Reducer, functions: &mut Functions) {
+    if let Some(at) = AtInfinity::of(reducer) {
+        let (name, nothing) = (reducer.name(), at == AtInfinity::Nothing);
+        writeln!(code, "\n// `{name}`.\nusing Reducer{place} = SumOfExponentials<Real, {nothing}>;");
+        return;
+    }
     let (words, real) = (reducer.words(), functions.real());
     let identity: Vec<String> = reducer.identity().iter().map(|x| literal(*x, real)).collect();
     let of = |variable: &str| (0..words).map(|word| format!("{variable}.word[{word}]")).collect::<Vec<_>>();

@@ -37,7 +37,7 @@ impl Later {
         let names = |slots: Vec<&Slot>| slots.into_iter().map(|slot| slot.name.clone()).collect();
         let microseconds = passes.iter().skip(1).map(|pass| microseconds(machine, problem, pass.part)).sum();
         Some(Self {
-            phases: phases.parts.len(),
+            phases: phases.tree.phases(),
             launches,
             in_tails,
             reductions: names(of_reductions),

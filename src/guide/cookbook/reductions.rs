@@ -151,9 +151,9 @@
 //!
 //! # Cross-entropy
 //!
-//! The loss of a row is `logsumexp(logits) - logits[label]`, and the logits are no result. (On the CPU they are not stored
-//! anywhere. On a GPU a plan keeps those of long rows between two launches, in memory of its own.) The element whose column is
-//! the label is taken out by a sum; a label that is not a column, such as −100, picks 0.
+//! The loss of a row is `logsumexp(logits) - logits[label]`, and the logits are no result. They are stored nowhere on
+//! any device: with the greatest element so far goes the sum of exponentials below it. The element whose column is the label is
+//! taken out by a sum; a label that is not a column, such as −100, picks 0.
 //!
 //! ```
 //! # use epilogue::prelude::*;

@@ -12,12 +12,12 @@ use epilogue::gemm::{Machine, Major, OperandLayout, Problem, SplitK, source};
 use epilogue::ops;
 use epilogue_runtime::{Arch, Output};
 
-use super::epilogues::{bias_gelu_residual, plain, random};
+use super::epilogues::{bias_gelu_residual, cross_entropy, plain, random};
 use super::gate::Gate;
 use super::sass::Sass;
 
 /// An epilogue's name, and the most instructions per element with outputs of bf16 and of f16.
-const LIMITS: [(&str, [f64; 2]); 19] = [
+const LIMITS: [(&str, [f64; 2]); 20] = [
     ("gelu", [13.2, 13.2]),
     ("gelu_grad", [20.2, 20.2]),
     ("gelu_tanh", [7.2, 12.2]),
@@ -37,6 +37,7 @@ const LIMITS: [(&str, [f64; 2]); 19] = [
     ("erf_grad", [4.2, 4.2]),
     ("bias_gelu_residual", [21.9, 21.9]),
     ("random", [22.0, 22.0]),
+    ("cross_entropy", [31.5, 31.5]),
 ];
 
 /// The instructions that an epilogue takes.
@@ -86,7 +87,11 @@ fn function(name: &str) -> Option<&'static Function> {
 
 fn tree(name: &str) -> Tree {
     let Some(function) = function(name) else {
-        return if name == "random" { random() } else { bias_gelu_residual() };
+        return match name {
+            "random" => random(),
+            "cross_entropy" => cross_entropy(),
+            _ => bias_gelu_residual(),
+        };
     };
     let mut b = TreeBuilder::new("element", "element.rs");
     let accum = b.accum("accum");
