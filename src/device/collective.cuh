@@ -79,6 +79,14 @@ struct ReduceSumSquares {
 
 // ---- Within a lane ----------------------------------------------------------------------------------------------
 
+// Which line a lane's element is of: all of one, or each of its own.
+struct OneLine {
+    static __device__ __forceinline__ constexpr int of(int) { return 0; }
+};
+struct LineForEach {
+    static __device__ __forceinline__ constexpr int of(int v) { return v; }
+};
+
 // Combines a lane's running results of LINES lines with its next elements, those for which `exists(v)` is true: x[v] is of
 // line Place::of(v).
 template <class Op, class Place, int LINES, int V, typename T, class Exists>

@@ -39,11 +39,6 @@ struct Walk {
     static __device__ __forceinline__ int column() { return warp_n() * Parts<Config>::WIDTH + lane() % LANES * V; }
 };
 
-// For combine_elements: a lane's elements are of one row.
-struct OneLine {
-    static __device__ __forceinline__ constexpr int of(int) { return 0; }
-};
-
 // One value for every row.
 template <class Config, class Op, typename T, int ID>
 struct RowReduction : LineReduction<RowLines<Walk<Config>>, Walk<Config>, Op, T, ID> {
@@ -72,9 +67,7 @@ struct ColumnReduction : LineReduction<ColumnLines<Walk<Config>>, Walk<Config>, 
     }
 
     __device__ __forceinline__ void add(int, const T (&x)[W::V], bool row_exists, int) {
-#pragma unroll
-        for (int v = 0; v < W::V; ++v)
-            value[v] = Op::combine(value[v], row_exists ? Op::lift(x[v]) : Op::template identity<T>());
+        combine_elements<Op, LineForEach>(value, x, [&](int) { return row_exists; });
     }
 
     __device__ __forceinline__ void finish_warp() {
@@ -90,15 +83,13 @@ struct ColumnReduction : LineReduction<ColumnLines<Walk<Config>>, Walk<Config>, 
 template <class Config, class Op, typename T, int ID>
 struct AllReduction : MatrixReduction<Walk<Config>, Op, T, ID> {
     using W = Walk<Config>;
-    T value = Op::template identity<T>();
+    T value[1] = {Op::template identity<T>()};
 
     __device__ __forceinline__ void add(int, const T (&x)[W::V], bool row_exists, int inside) {
-#pragma unroll
-        for (int v = 0; v < W::V; ++v)
-            value = Op::combine(value, row_exists && v < inside ? Op::lift(x[v]) : Op::template identity<T>());
+        combine_elements<Op, OneLine>(value, x, [&](int v) { return row_exists && v < inside; });
     }
 
-    __device__ __forceinline__ void finish_warp() { this->publish(value); }
+    __device__ __forceinline__ void finish_warp() { this->publish(value[0]); }
 };
 
 }  // namespace epilogue::sm80

@@ -44,7 +44,7 @@ struct Inside {
     int rows, columns;
 };
 
-// For combine_elements: which of the lane's MMA rows, and columns, value v is of.
+// For combine_elements: which of the lane's MMA rows, and of its columns, an element is of.
 template <class L>
 struct RowOf {
     static __device__ __forceinline__ constexpr int of(int v) { return L::half(v); }
@@ -162,19 +162,17 @@ struct PerMatrix : MatrixReduction<Walk<Config, PLACE>, Op, T, 0> {
     using W = Walk<Config, PLACE>;
     using L = Lanes<Config>;
     static constexpr int BYTES = Shape<Config>::TEAMS * Shape<Config>::TEAM_WARPS * static_cast<int>(sizeof(T));
-    T value = Op::template identity<T>();
+    T value[1] = {Op::template identity<T>()};
 
     __device__ __forceinline__ void add(int block, int column, const T (&x)[L::V], const Inside& inside) {
-#pragma unroll
-        for (int v = 0; v < L::V; ++v) {
-            const bool exists = L::row(block, L::half(v)) < inside.rows &&
-                                L::column(column, L::column_index(v)) < inside.columns;
-            value = Op::combine(value, exists ? Op::lift(x[v]) : Op::template identity<T>());
-        }
+        const auto exists = [&](int v) {
+            return L::row(block, L::half(v)) < inside.rows && L::column(column, L::column_index(v)) < inside.columns;
+        };
+        combine_elements<Op, OneLine>(value, x, exists);
     }
 
     __device__ __forceinline__ void finish_block(int) {}
-    __device__ __forceinline__ void finish_tile() { this->publish(value); }
+    __device__ __forceinline__ void finish_tile() { this->publish(value[0]); }
 };
 
 }  // namespace epilogue::sm90

@@ -12,7 +12,8 @@ pub enum Finish {
     /// `Column`, M.) Kernels for sm_90a alone have clusters, and not every such GPU can run more than 8 blocks together. K may
     /// be split, but not in [parallel](crate::gemm::SplitK::Parallel).
     Cluster,
-    /// After the product, each in a launch of its own, over M×N values that the plan keeps in memory.
+    /// After the product, each in a launch of its own, over M×N values that the plan keeps in memory. (A sum of exponentials
+    /// below a maximum is made with the maximum.)
     SecondLaunch,
 }
 
