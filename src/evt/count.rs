@@ -38,9 +38,9 @@ impl Cost {
         }
         for reducer in outputs.iter().filter_map(|output| output.reduction()?.op.user()) {
             if AtInfinity::of(reducer).is_some() {
-                // An exponential below the greatest of some elements, and its share of one for what was before: in f32
-                // 15 instructions of machine code, with those of a reduction for each of its two numbers.
-                cost.simple_operations += 8;
+                // One exponential, between a maximum, a difference and a sum; and what was summed before, for several at once.
+                cost.add_operation(Op::Exp);
+                cost.simple_operations += 6;
                 continue;
             }
             reducer.lift().iter().chain(reducer.combine()).for_each(|function| cost.add_function(function));
