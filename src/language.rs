@@ -252,9 +252,9 @@
 //!
 //! Their results are values of a later phase, even where they are only returned. (So in a batched product a returned one has
 //! the batch axis as any value, also where `Batch` was reduced with it: the same for each.) `Variance` is the biased one: the unbiased
-//! one is `n / (n - 1.0)` times it. From its elements the mean is taken first, from those of `LogSumExp` the greatest, so neither cancels or overflows; a row of
-//! −∞ alone has the `LogSumExp` −∞, and one with +∞ has +∞. They reduce what differs along the axis: not a vector of
-//! one value a row along `Row`. A [`DeviceScalar`] of the mean of everything:
+//! one is `n / (n - 1.0)` times it. From its elements the mean is subtracted first, from those of `LogSumExp` the greatest, so
+//! neither cancels or overflows; a row of −∞ alone has the `LogSumExp` −∞, and one with +∞ has +∞. They reduce what differs
+//! along the axis: not a vector of one value a row along `Row`. A [`DeviceScalar`] of the mean of everything:
 //!
 //! ```
 //! use epilogue::prelude::*;

@@ -1,5 +1,5 @@
-// Sums of exponentials below the greatest element of a row, in the pass that finds it (evt/phases/exponentials.rs): a running
-// result is the greatest element so far and the sum of exp(x - greatest).
+// Sums of exponentials below the greatest element of a row, a column or everything, in the pass that finds it
+// (evt/phases/exponentials.rs): a running result is the greatest element so far and the sum of exp(x - greatest).
 //
 // A lane takes all of its elements at once, and a warp all of its lanes: the greatest first, so that each element takes one
 // exponential, and what was summed before one more.

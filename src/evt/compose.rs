@@ -16,10 +16,10 @@
 //!
 //! *Two passes.* `Variance` and `LogSumExp` are reductions of what is computed from a reduction: two of a chain's four. That is
 //! why they are accurate: differences to the mean don't cancel, as the difference of two sums of squares does, and no
-//! exponential overflows. Sums of exponentials, which these and users' own losses and softmaxes have, are made in the first of
-//! the two where that saves a launch or memory (`phases/exponentials.rs`). A variance takes on a GPU one launch more, over M×N
-//! values that the first has left in memory; count, mean and squares in one state would save that, at a division for every few
-//! elements.
+//! exponential overflows. The sum of exponentials of `LogSumExp`, as those of users' own losses and softmaxes, is made in the first
+//! of the two where that saves a launch or memory (`phases/exponentials.rs`). A variance takes on a GPU one launch more, over
+//! M×N values that the first has left in memory; count, mean and squares in one state would save that, at a division for every
+//! few elements.
 //!
 //! *Ends.* Without elements `Max` is −∞, sums are 0 and counts are 0: `Any` is false, `All` true, `Mean` and `Variance` are
 //! 0 / 0 = NaN, `LogSumExp` is 0 + log(0) = −∞. Where the greatest value is infinite nothing is subtracted: −∞ alone gives

@@ -161,13 +161,13 @@
 //! architecture has room for more than 8 blocks together; where one has not, the plan takes launches for rows of more than 2048
 //! columns. Columns of as many rows likewise.
 //!
-//! Tiles of longer rows are in many blocks, and each phase after the first is a launch after the product's. (Sums of exponentials
-//! below a maximum, as softmaxes and losses have them, are made in the maximum's phase.) It reads what the
+//! Tiles of longer rows are in many blocks, and each phase after the first is a launch after the product's. It reads what the
 //! phase before has left in f32, in memory that the plan keeps (M·N·4 bytes, for most epilogues), so it costs its bytes, as
 //! any kernel over the result would; what it spares is the rounding between the two, and the code. The choice names the
 //! reductions, and the time it expects of each way; [`finish`](crate::gemm::Builder::finish) asks for one of them, for
-//! measurements. One launch does when each result has one value a row, a column or a matrix, such as the factor of a norm or
-//! a scale: then the block that completes a reduction computes what follows from it.
+//! measurements. Sums of exponentials below a maximum, as softmaxes and losses have them, are made with the maximum: a softmax
+//! has one launch after the product's. None is needed when each result has one value a row, a column or a matrix, such as the
+//! factor of a norm, a scale or a cross-entropy: then the block that completes a reduction computes what follows from it.
 //!
 //! On the CPU a thread takes some rows through all phases while they are in its cache; reductions along rows alone allow
 //! that. It saves memory traffic, but not always time: what phases leave for each other is written and read again, and of
