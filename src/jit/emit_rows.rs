@@ -123,7 +123,7 @@ impl Made {
         };
         let [many, few] = most_reserved(width);
         let mut copies = if stage.once { 1 } else { SIDE_BY_SIDE.min(1 << (lanes / width.lanes()).max(1).ilog2()) };
-        let emitted = |copies: usize, most_reserved: usize| {
+        let emitted = |copies: usize, most_reserved: usize, most_kept: usize| {
             // The list of addresses is needed in every row.
             let mut registers = STREAMS.iter().filter(|register| **register != ARGUMENTS);
             let mut emitter = Emitter::with_streams(body, width, &mut registers)?;
@@ -138,16 +138,22 @@ impl Made {
                 emitter.prepare_values();
                 emitter.compute_round(1);
             } else {
-                emitter.lanes(lanes, (copies, most_reserved), mask)?;
+                emitter.lanes(lanes, (copies, most_reserved, most_kept), mask)?;
             }
             (!emitter.row.refused).then_some(emitter)
         };
         loop {
-            let mut emitter = emitted(copies, many)?;
+            let mut most_reserved = many;
+            let mut emitter = emitted(copies, most_reserved, 0)?;
             if emitter.row.reserved > few && emitter.evicted > 0 {
-                emitter = emitted(copies, few)?;
+                most_reserved = few;
+                emitter = emitted(copies, most_reserved, 0)?;
             }
             if copies == 1 || emitter.evicted * HELD <= body.nodes.len() * copies {
+                let free = width.registers() - emitter.row.reserved - emitter.most_held;
+                if !stage.once && free > 0 {
+                    emitter = emitted(copies, most_reserved, free)?;
+                }
                 let Emitter { assembler, constants, slots: used, .. } = emitter;
                 return Some(Self { assembler, constants, slots: self.slots, most: self.most.max(used) });
             }
@@ -158,12 +164,18 @@ impl Made {
 
 impl Emitter<'_> {
     /// A stage of all lanes of a row.
-    fn lanes(&mut self, lanes: usize, (copies, most_reserved): (usize, usize), mask: Memory) -> Option<()> {
+    fn lanes(
+        &mut self,
+        lanes: usize,
+        (copies, most_reserved, most_kept): (usize, usize, usize),
+        mask: Memory,
+    ) -> Option<()> {
         self.prepare_values();
         self.begin_states(copies, most_reserved)?;
         let (vectors, rest) = (lanes / self.width.lanes(), lanes % self.width.lanes());
         let each = copies.max(self.row.apart);
         let rounds = vectors / each;
+        self.keep(most_kept, copies, if rounds > 1 { 1 } else { 2 });
         let mut evicted = None;
         if rounds > 0 {
             let start = self.assembler.here();
@@ -225,11 +237,12 @@ impl Emitter<'_> {
         }
         let first = self.width.registers() - self.row.reserved;
         for number in 0..count {
-            let identity = Operand::Memory(Memory::Constant(self.constant(self.body.states[number].identity)));
+            let mut identity = Operand::Memory(Memory::Constant(self.constant(self.body.states[number].identity)));
             for vector in self.vectors_of_states(number)..self.vectors_of_states(number + 1) {
                 if self.row.reserved > 0 {
                     let register = Vector((first + vector) as u8);
                     self.assembler.vector(opcode::LOAD, register, None, identity, None);
+                    identity = Operand::Vector(register);
                     self.row.states.push(Operand::Vector(register));
                 } else {
                     let home = Operand::Memory(self.slot());

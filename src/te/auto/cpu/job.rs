@@ -12,7 +12,7 @@ use super::memory::Written;
 use super::program::{Class, Program, Register};
 use super::registers::Registers;
 use super::reused::{ReuseRegisters, ReusedValue};
-use super::tree::Tree;
+use super::tree::{Tree, Ways};
 use crate::ElementType;
 use crate::parallel;
 use crate::simd::stream::Fence;
@@ -81,8 +81,8 @@ pub(in crate::te::auto) struct Worker {
 }
 
 impl Job {
-    /// The loops don't depend on the number of CPU cores.
-    pub(in crate::te::auto) fn new(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
+    /// The loops don't depend on the number of CPU cores. It may be `one_of_some` of the same rows.
+    pub(in crate::te::auto) fn new(task: &Task<'_>, order: Order, one_of_some: bool) -> Result<Self, TeError> {
         let Task { reduction, bound, space, used } = *task;
         let plan = choose(reduction, space, used, order, 1)?;
         let [pass] = reduction.passes.as_slice() else { return Err(refused("several passes in one on the CPU")) };
@@ -119,7 +119,9 @@ impl Job {
         let follow = extreme.is_some() || direct.as_ref().is_some_and(|direct| direct.follows(&inner));
         let size = (points(&outer), points(&inner));
         let in_rows = inner.len() <= 1 && may_be_rows(&code, &of_reduction);
-        let tree = Tree::new(reduction, &plan, order, size, (direct.is_some(), follow, share, in_rows));
+        let in_chain = one_of_some || code.apply.is_some();
+        let ways = Ways { directly: direct.is_some(), follow, share, in_rows, in_chain };
+        let tree = Tree::new(reduction, &plan, order, size, ways);
         // Lanes with runs of neighbouring elements can't share a strip as rows.
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
         let extreme = extreme.filter(|_| !tree.across);

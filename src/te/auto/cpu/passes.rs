@@ -42,8 +42,9 @@ enum Blocks {
 
 impl Chain {
     pub(in crate::te::auto) fn new(tasks: &[Task<'_>], order: Order) -> Result<Self, TeError> {
-        let jobs = tasks.iter().map(|task| Job::new(task, order)).collect::<Result<Vec<_>, _>>()?;
         let count_alike = count_alike(tasks);
+        let one_of_some = count_alike && tasks.len() > 1;
+        let jobs = tasks.iter().map(|task| Job::new(task, order, one_of_some)).collect::<Result<Vec<_>, _>>()?;
         let comes_back = jobs.len() > 1 || jobs.iter().any(|job| job.code.apply.is_some());
         let blocks = if comes_back && count_alike { Blocks::of(&jobs) } else { None };
         let points = jobs

@@ -11,6 +11,9 @@ use crate::te::auto::pattern::fused::Reduction;
 /// The least number of elements of a part of an output, and the average number of points of all parts.
 const PART: i64 = 1 << 14;
 const POINTS: i64 = 1 << 17;
+/// The least number of elements of a part of an output that would else be the row of a loop of machine code, which takes less time
+/// than two threads without it.
+const PART_OF_ROW: i64 = 1 << 17;
 /// The most lanes of an output: as many as registers hold.
 const TOGETHER: i64 = 64;
 /// The number of elements of an output that are combined one after another: where they are contiguous in memory, and
@@ -44,16 +47,29 @@ pub(in crate::te::auto) struct Tree {
     pub(in crate::te::auto) exact: bool,
 }
 
+/// By which code the elements of a reduction may be combined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ways {
+    /// Whether rows of memory are combined directly.
+    pub(super) directly: bool,
+    /// Whether the elements of an output are then contiguous.
+    pub(super) follow: bool,
+    /// Whether outputs may share a strip.
+    pub(super) share: bool,
+    /// Whether outputs may be the rows of one loop of machine code.
+    pub(super) in_rows: bool,
+    /// Whether something is computed of the totals for every element, or by another reduction of the same rows.
+    pub(super) in_chain: bool,
+}
+
 impl Tree {
-    /// The tree for a shape. It depends only on shapes, strides and the reduction: on whether rows of memory are
-    /// combined `directly`, whether the elements of an output are then contiguous (`follow`), whether outputs may `share` a
-    /// strip, and whether they may be the rows of one loop (`in_rows`).
+    /// The tree for a shape. It depends only on shapes, strides and the reduction.
     pub(in crate::te::auto) fn new(
         reduction: &Reduction,
         plan: &Plan,
         order: Order,
         (outputs, count): (i64, i64),
-        (directly, follow, share, in_rows): (bool, bool, bool, bool),
+        Ways { directly, follow, share, in_rows, in_chain }: Ways,
     ) -> Self {
         let exact = order == Order::Exact;
         let ordered = exact || !reduction.is_commutative();
@@ -64,17 +80,20 @@ impl Tree {
         let neighbours = matches!(plan.key.mapping, ThreadMapping::Columns { .. });
         let short = if follow && !ordered { SHORT } else { SHORT_APART };
         // Rows that become one loop of machine code need no neighbours.
-        let is_short = count < short && !(in_rows && !directly && !follow && !ordered && count >= VECTOR);
+        let in_rows = in_rows && !ordered;
+        let is_alone = directly || follow;
+        let is_short = count < short && !(in_rows && !is_alone && count >= VECTOR);
         let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || is_short)));
         let parts = if exact || outputs >= MANY {
             1
         } else if across {
             (count / ROWS).min(outputs.saturating_mul(count) / POINTS).min(PARTS)
         } else {
-            (count / PART).min(PARTS / outputs.max(1))
+            let part = if in_rows && (in_chain || !is_alone) { PART_OF_ROW } else { PART };
+            (count / part).min(PARTS / outputs.max(1))
         };
         let most = LANES as i64;
-        let together = directly || ((share || in_rows) && parts <= 1 && outputs >= most / TOGETHER);
+        let together = directly || ((in_rows || (share && outputs >= most / TOGETHER)) && parts <= 1);
         let lanes = if across || exact {
             1
         } else if follow && !ordered {
