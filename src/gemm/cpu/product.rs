@@ -285,7 +285,6 @@ impl Product<'_> {
         unsafe {
             self.f32_by_words(tile, depth.clone(), words, to)
                 || self.bf16_by_words(tile, depth.clone(), words, to)
-                || self.f16_by_words(tile, depth.clone(), to)
                 || self.halves_in_registers(tile, depth, words, to)
         }
     }
@@ -480,10 +479,6 @@ impl Product<'_> {
     }
 
     unsafe fn bf16_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
-        false
-    }
-
-    unsafe fn f16_by_words(&self, _: &Tile, _: Range<usize>, _: &mut [f32]) -> bool {
         false
     }
 

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use super::element::Arithmetic as _;
 use super::kernel::words::{
-    Avx512, Bf16, Contents, F16, F32, F32ByAvx2, FEW, HALVES_ROWS, Magnitude, PANEL, Panels, Rows, Run,
-    SignedByUnsigned, Source, UnsignedBySigned, Words, Work, block, dots, few, halves, magnitude, multiplies_bf16,
+    Avx512, Bf16, Contents, F32, F32ByAvx2, FEW, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source,
+    UnsignedBySigned, Words, Work, block, dots, few, halves, magnitude, most_rows_of_halves, multiplies_bf16,
     multiplies_f32, multiplies_f32_by_avx2, multiplies_halves, multiplies_integers, pack, panel_columns, panel_words,
 };
 use super::kernel::{Matrix, transpose};
@@ -156,26 +156,8 @@ impl Product<'_> {
         }
     }
 
-    /// Multiplies few rows, or few columns, of f16s over a range of K where these are contiguous along it. `false` otherwise, and
-    /// if this CPU has no instructions for it; then `to` is unspecified.
-    ///
-    /// # Safety
-    /// The conditions of [`Product::tile`].
-    pub(super) unsafe fn f16_by_words(&self, tile: &Tile, depth: Range<usize>, to: &mut [f32]) -> bool {
-        let (m, n) = (tile.rows.len(), tile.columns.len());
-        let (a, b) = self.sources(tile, depth.start);
-        let are_f16s = (self.a.element, self.b.element) == (ElementType::F16, ElementType::F16);
-        if !are_f16s || a.along != 2 || b.along != 2 || m.min(n) > FEW_DOTS || !multiplies_f32() {
-            return false;
-        }
-        to.fill(0.0);
-        // SAFETY: the CPU multiplies words of f32s, which it makes of these; the caller's promise.
-        unsafe { dots::<F16>([m, n, depth.len()], (a, b), false, to, n) };
-        true
-    }
-
-    /// Multiplies few rows by bf16s or f16s that are contiguous along K, over a range of it. `false` otherwise, and if this CPU has
-    /// no instructions for it; then `to` is unspecified.
+    /// Multiplies few rows by bf16s or f16s that are contiguous along K, over a range of it, or such rows by few columns. `false`
+    /// otherwise, and if this CPU has no instructions for it; then `to` is unspecified.
     ///
     /// # Safety
     /// The conditions of [`Product::tile`].
@@ -186,29 +168,33 @@ impl Product<'_> {
         memory: &mut WordPanels,
         to: &mut [f32],
     ) -> bool {
-        let extents @ [m, _, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
-        let (_, b) = self.sources(tile, depth.start);
-        if self.patches.is_some() || b.along != 2 || m > HALVES_ROWS || !multiplies_halves() {
+        let [m, n, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
+        if self.patches.is_some() || !multiplies_halves() {
             return false;
         }
-        let [_, down, along] = self.a.strides;
-        memory.a.grow(m * k);
-        let widened: &mut [f32] = bytemuck::cast_slice_mut(&mut memory.a[..m * k]);
+        let (a, b) = self.sources(tile, depth.start);
+        let are_rows = b.along == 2 && m <= most_rows_of_halves();
+        if !are_rows && (a.along != 2 || n > most_rows_of_halves()) {
+            return false;
+        }
+        // Of each operand: its type, how many rows or columns it has, and how far these are from each other in the product.
+        let [of_a, of_b] = [(a, self.a.element, m, n), (b, self.b.element, n, 1)];
+        let [(few, element, rows, down), (many, of_many, columns, across)] =
+            if are_rows { [of_a, of_b] } else { [of_b, of_a] };
+        let multiply = match of_many {
+            ElementType::BF16 => halves::<bf16>,
+            ElementType::F16 => halves::<f16>,
+            _ => return false,
+        };
+        memory.a.grow(rows * k);
+        let widened: &mut [f32] = bytemuck::cast_slice_mut(&mut memory.a[..rows * k]);
         for (i, to) in widened.chunks_exact_mut(k.max(1)).enumerate() {
-            let row =
-                self.a_from(tile, depth.start).wrapping_offset(i as isize * down * self.a.element.size() as isize);
             // SAFETY: the caller's promise: there are these elements.
-            unsafe { f32::load(self.a.element, row, along, to) };
+            unsafe { f32::load(element, few.at(0, i), few.along / element.size() as isize, to) };
         }
-        let a = Matrix { pointer: widened.as_ptr(), row: k as isize, column: 1 };
+        let widened = Matrix { pointer: widened.as_ptr(), row: k as isize, column: 1 };
         // SAFETY: the CPU has the instructions; the caller's promise.
-        unsafe {
-            match self.b.element {
-                ElementType::BF16 => halves::<bf16>(extents, a, b, to),
-                ElementType::F16 => halves::<f16>(extents, a, b, to),
-                _ => return false,
-            }
-        }
+        unsafe { multiply([rows, columns, k], widened, many, to, [down, across]) };
         true
     }
 

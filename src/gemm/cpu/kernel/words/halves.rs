@@ -1,123 +1,265 @@
-//! Dot products of a few rows of f32s with columns of bf16s or f16s, contiguous along K, by AVX2: these are widened in registers,
-//! where a CPU has no instructions that multiply their [words](super).
+//! Dot products of a few rows of f32s with columns of bf16s or f16s, contiguous along K: these are widened in registers, where a CPU
+//! has no instructions that multiply their [words](super).
 
 use std::arch::x86_64::{
-    __m256, _mm_loadu_si128, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_setzero_ps, _mm256_slli_epi32, _mm256_storeu_ps,
+    __m256, __m512, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm256_castsi256_ps, _mm256_cvtepu16_epi32,
+    _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_setzero_ps, _mm256_slli_epi32,
+    _mm256_storeu_ps, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_slli_epi32,
 };
 
 use half::{bf16, f16};
 
 use super::super::Matrix;
+use super::multiplies_f32;
 use super::pack::Source;
 
-/// The most rows: with more, widening B once for all of them is faster.
-pub(in crate::gemm::cpu) const HALVES_ROWS: usize = 4;
+/// The most rows at a time: with AVX-512, and without.
+const HIGH: usize = 6;
+const HIGH_BY_AVX2: usize = 4;
 
-/// Lanes of a vector.
-const LANES: usize = 8;
+/// The most rows: with more, widening B once for all of them is faster.
+pub(in crate::gemm::cpu) fn most_rows_of_halves() -> usize {
+    if multiplies_f32() { 3 * HIGH } else { HIGH_BY_AVX2 }
+}
 
 /// A type of 16 bits.
 pub(in crate::gemm::cpu) trait Half: Copy + Into<f32> {
     /// # Safety
     /// There must be eight elements; the CPU must have AVX2 and F16C.
-    unsafe fn widen(from: *const Self) -> __m256;
+    unsafe fn widen_8(from: *const Self) -> __m256;
+
+    /// # Safety
+    /// There must be sixteen elements; the CPU must have AVX-512.
+    unsafe fn widen_16(from: *const Self) -> __m512;
 }
 
 impl Half for bf16 {
     #[inline(always)]
-    unsafe fn widen(from: *const Self) -> __m256 {
+    unsafe fn widen_8(from: *const Self) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast())))) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen_16(from: *const Self) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())))) }
     }
 }
 
 impl Half for f16 {
     #[inline(always)]
-    unsafe fn widen(from: *const Self) -> __m256 {
+    unsafe fn widen_8(from: *const Self) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
     }
+
+    #[inline(always)]
+    unsafe fn widen_16(from: *const Self) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
 }
 
-/// `to = a · b` for at most [`HALVES_ROWS`] rows, this many columns and elements along K; the rows of `to` are one after another.
+/// A vector of f32s.
+///
+/// # Safety
+/// The CPU must have its instructions; addresses must be those of as many elements as it has.
+trait Vector: Copy {
+    const LANES: usize;
+    unsafe fn zero() -> Self;
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn widen<H: Half>(from: *const H) -> Self;
+    unsafe fn multiply_add(self, by: Self, to: Self) -> Self;
+    unsafe fn total(self) -> f32;
+}
+
+impl Vector for __m256 {
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_setzero_ps() }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen<H: Half>(from: *const H) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { H::widen_8(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add(self, by: Self, to: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_fmadd_ps(self, by, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn total(self) -> f32 {
+        let mut lanes = [0.0; Self::LANES];
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), self) };
+        lanes.into_iter().sum()
+    }
+}
+
+impl Vector for __m512 {
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_setzero_ps() }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen<H: Half>(from: *const H) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { H::widen_16(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_add(self, by: Self, to: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_fmadd_ps(self, by, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn total(self) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_reduce_add_ps(self) }
+    }
+}
+
+/// `to = a · b` for at most [`most_rows_of_halves`] rows, this many columns and elements along K; element `[i, j]` goes to the place
+/// `i · strides[0] + j · strides[1]`.
 ///
 /// # Safety
 /// `a` and `b` must have these elements, contiguous along K, which nobody writes meanwhile; the CPU must have AVX2, FMA and F16C.
 ///
 /// # Panics
 /// If there are more rows, or `to` is too short.
-#[target_feature(enable = "avx2,fma,f16c")]
 pub(in crate::gemm::cpu) unsafe fn halves<H: Half>(
     [rows, columns, depth]: [usize; 3],
     a: Matrix<f32>,
     b: Source,
     to: &mut [f32],
+    strides: [usize; 2],
 ) {
-    let dots = Dots { columns, depth, a, b };
-    let to = &mut to[..rows * columns];
-    // SAFETY: the caller's promise.
+    assert!(rows <= most_rows_of_halves(), "{rows} rows");
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    assert!(to.len() > (rows - 1) * strides[0] + (columns - 1) * strides[1], "room for the product");
+    let dots = Dots { rows, columns, depth, a, b, to: to.as_mut_ptr(), strides };
+    // SAFETY: the caller's promise, and what was tested.
     unsafe {
-        match rows {
-            0 => {}
-            1 => dots.all::<H, 1, 4>(to),
-            2 => dots.all::<H, 2, 4>(to),
-            3 => dots.all::<H, 3, 3>(to),
-            HALVES_ROWS => dots.all::<H, HALVES_ROWS, 2>(to),
-            _ => panic!("{rows} rows, of {HALVES_ROWS} at most"),
+        if multiplies_f32() {
+            dots.by_avx512::<H>();
+        } else {
+            dots.by_avx2::<H>();
         }
     }
 }
 
 struct Dots {
+    rows: usize,
     columns: usize,
     depth: usize,
     a: Matrix<f32>,
     b: Source,
+    to: *mut f32,
+    strides: [usize; 2],
 }
 
 impl Dots {
-    #[inline(always)]
-    unsafe fn all<H: Half, const HIGH: usize, const WIDE: usize>(&self, to: &mut [f32]) {
-        let whole = self.columns / WIDE * WIDE;
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn by_avx512<H: Half>(&self) {
+        for row in (0..self.rows).step_by(HIGH) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match self.rows - row {
+                    1 => self.all::<H, __m512, 1, 4>(row),
+                    2 => self.all::<H, __m512, 2, 4>(row),
+                    3 => self.all::<H, __m512, 3, 4>(row),
+                    4 => self.all::<H, __m512, 4, 4>(row),
+                    5 => self.all::<H, __m512, 5, 4>(row),
+                    _ => self.all::<H, __m512, HIGH, 4>(row),
+                }
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn by_avx2<H: Half>(&self) {
         // SAFETY: the caller's promise.
         unsafe {
-            for column in (0..whole).step_by(WIDE) {
-                self.sums::<H, HIGH, WIDE>(column, to);
-            }
-            for column in whole..self.columns {
-                self.sums::<H, HIGH, 1>(column, to);
+            match self.rows {
+                1 => self.all::<H, __m256, 1, 4>(0),
+                2 => self.all::<H, __m256, 2, 4>(0),
+                3 => self.all::<H, __m256, 3, 3>(0),
+                _ => self.all::<H, __m256, HIGH_BY_AVX2, 2>(0),
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn sums<H: Half, const HIGH: usize, const WIDE: usize>(&self, column: usize, to: &mut [f32]) {
-        let whole = self.depth / LANES * LANES;
-        // SAFETY: the caller's promise: every row and column has `depth` elements.
+    unsafe fn all<H: Half, V: Vector, const HIGH: usize, const WIDE: usize>(&self, row: usize) {
+        let whole = self.columns / WIDE * WIDE;
+        // SAFETY: the caller's promise.
         unsafe {
-            let mut sums = [[_mm256_setzero_ps(); WIDE]; HIGH];
-            for k in (0..whole).step_by(LANES) {
-                let mut columns = [_mm256_setzero_ps(); WIDE];
+            for column in (0..whole).step_by(WIDE) {
+                self.sums::<H, V, HIGH, WIDE>(row, column);
+            }
+            for column in whole..self.columns {
+                self.sums::<H, V, HIGH, 1>(row, column);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sums<H: Half, V: Vector, const HIGH: usize, const WIDE: usize>(&self, row: usize, column: usize) {
+        let whole = self.depth / V::LANES * V::LANES;
+        // SAFETY: the caller's promise: every row and column has `depth` elements, and what is fetched may be at any address.
+        unsafe {
+            let mut sums = [[V::zero(); WIDE]; HIGH];
+            for k in (0..whole).step_by(V::LANES) {
+                let mut columns = [V::zero(); WIDE];
                 for (j, to) in columns.iter_mut().enumerate() {
-                    *to = H::widen(self.b.at(k, column + j).cast());
+                    *to = V::widen(self.b.at(k, column + j).cast::<H>());
+                    if row == 0 {
+                        _mm_prefetch::<_MM_HINT_T0>(self.b.at(k, column + WIDE + j).cast());
+                    }
                 }
                 for (i, sums) in sums.iter_mut().enumerate() {
-                    let row = _mm256_loadu_ps(self.a.at(i, k).pointer);
+                    let row = V::load(self.a.at(row + i, k).pointer);
                     for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = _mm256_fmadd_ps(row, column, *sum);
+                        *sum = row.multiply_add(column, *sum);
                     }
                 }
             }
             for (i, sums) in sums.into_iter().enumerate() {
                 for (j, sum) in sums.into_iter().enumerate() {
-                    let mut lanes = [0.0; LANES];
-                    _mm256_storeu_ps(lanes.as_mut_ptr(), sum);
                     let rest = (whole..self.depth).map(|k| {
                         let of_b: f32 = self.b.at(k, column + j).cast::<H>().read_unaligned().into();
-                        *self.a.at(i, k).pointer * of_b
+                        *self.a.at(row + i, k).pointer * of_b
                     });
-                    to[i * self.columns + column + j] = lanes.into_iter().sum::<f32>() + rest.sum::<f32>();
+                    let total = sum.total() + rest.sum::<f32>();
+                    *self.to.add((row + i) * self.strides[0] + (column + j) * self.strides[1]) = total;
                 }
             }
         }

@@ -1,18 +1,18 @@
 //! Products of words: 32 bits that hold an f32, or two bf16s or four 8-bit integers, neighbours along K, which a CPU with
-//! AVX-512's dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first; or
-//! two f16s, which are widened in registers. A CPU with AVX2 multiplies words of f32s only.
+//! AVX-512's dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first. A CPU
+//! with AVX2 multiplies words of f32s only.
 //!
 //! - [`block`]: a tile, of B's words in [panels](pack): vectors of sixteen columns, one word of K after another.
 //! - [`amx`]: the same where a CPU has registers for matrices, with panels that suit them.
 //! - [`avx2`]: words, and panels of them, where a CPU has no AVX-512.
 //! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
 //! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
-//! - [`halves`]: the same of bf16s and f16s that are widened in registers, by AVX2.
+//! - [`halves`]: the same of bf16s and f16s that are widened in registers, for CPUs that don't multiply such words.
 //!
 //! # What is summed, and how
-//! Integers are summed exactly, in 32 bits. f32s, and f16s as f32s, are multiplied and summed by fused multiply-add, in the
-//! order of K. bf16s are multiplied exactly and summed in f32, rounded to nearest at least once for each word, in the order
-//! of K. ([`dots`]: in sixteen parts, which are then added; [`amx`]: in parts of sixteen words, even and odd places apart.)
+//! Integers are summed exactly, in 32 bits. f32s, and what is widened to them, are multiplied and summed by fused multiply-add, in the
+//! order of K. Words of bf16s are multiplied exactly and summed in f32, rounded to nearest at least once for each word, in the order
+//! of K. ([`dots`] and [`halves`]: in a vector's parts, which are then added; [`amx`]: in parts of sixteen words, even and odd places apart.)
 //!
 //! `vdpbf16ps` and `tdpbf16ps` take subnormal numbers for 0, and make 0 of subnormal results. So they multiply only what has none:
 //! every product of two bf16s, and so every sum of such products, is a multiple of 2^(e - 14), if `e` is the sum of the
@@ -32,9 +32,9 @@ mod pack;
 mod tests;
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_si256, _mm512_cvtph_ps,
-    _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_extracti64x4_epi64, _mm512_fmadd_ps, _mm512_loadu_si512,
-    _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_set1_epi32, _mm512_setzero_ps, _mm512_setzero_si512,
+    __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
+    _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_set1_epi32, _mm512_setzero_ps,
+    _mm512_setzero_si512,
 };
 use std::mem::transmute;
 use std::sync::LazyLock;
@@ -45,7 +45,7 @@ pub(in crate::gemm::cpu) use self::avx2::F32ByAvx2;
 pub(in crate::gemm::cpu) use self::block::block;
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
-pub(in crate::gemm::cpu) use self::halves::{HALVES_ROWS, halves};
+pub(in crate::gemm::cpu) use self::halves::{halves, most_rows_of_halves};
 pub(in crate::gemm::cpu) use self::operands::{Of, Panels, ROWS, Rows, Run};
 pub(in crate::gemm::cpu) use self::pack::{
     Contents, Magnitude, PANEL, Source, magnitude, pack, panel_columns, panel_words,
@@ -88,7 +88,7 @@ pub(in crate::gemm::cpu) fn multiplies_matrices(a: ElementType, b: ElementType) 
     }
 }
 
-/// Whether this CPU widens and multiplies bf16s and f16s by AVX2.
+/// Whether this CPU widens and multiplies bf16s and f16s in registers.
 pub(in crate::gemm::cpu) fn multiplies_halves() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(|| multiplies_f32_by_avx2() && is_x86_feature_detected!("f16c"));
     *HAS
@@ -220,11 +220,6 @@ pub(in crate::gemm::cpu) struct F32;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct Bf16;
 
-/// Two f16s. They are widened in registers, each half of a vector for itself: so it is only the sum of all lanes that is the
-/// product, and these words are for [`dots`] alone.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::gemm::cpu) struct F16;
-
 /// Four 8-bit integers: A's are signed and B's are not.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct SignedByUnsigned;
@@ -290,11 +285,6 @@ floats! {
     F32, 1, false, 0x7fff_0000, None, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
     Bf16, 2, true, 0x7fff_7fff, Some(amx::Dot::Bf16), "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
         _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b))
-    };
-    F16, 2, false, 0, None, "avx512f,avx512bw,avx512vl": |sums, a, b| {
-        let low = |x| _mm512_cvtph_ps(_mm512_castsi512_si256(x));
-        let high = |x| _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(x));
-        _mm512_fmadd_ps(high(a), high(b), _mm512_fmadd_ps(low(a), low(b), sums))
     };
 }
 
