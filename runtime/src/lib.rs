@@ -64,6 +64,7 @@ mod float8;
 mod graph;
 mod host;
 mod host_access;
+mod host_bytes;
 mod host_memory;
 mod kernel;
 mod launch;
@@ -105,6 +106,8 @@ pub use failure::Site;
 pub use float8::{f8e4m3, f8e5m2};
 pub use graph::Graph;
 pub use host_access::HostAccess;
+#[doc(hidden)]
+pub use host_bytes::HostBytes;
 pub use kernel::{KeptKernel, Kernel, KernelArgument};
 pub use launch::Launch;
 pub use progress::{Activity, Progress};

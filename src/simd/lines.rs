@@ -3,47 +3,41 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use bytemuck::{Pod, Zeroable};
-
-use super::stream::LINE;
-
-/// A cache line.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; LINE]);
+use bytemuck::Pod;
+use epilogue_runtime::HostBytes;
 
 /// Elements, the first at the beginning of a cache line. Those nobody has written are 0.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
-    memory: Vec<Line>,
-    length: usize,
+    memory: Option<HostBytes>,
     element: PhantomData<T>,
 }
 
 impl<T> Default for Lines<T> {
     fn default() -> Self {
-        Self { memory: Vec::new(), length: 0, element: PhantomData }
+        Self { memory: None, element: PhantomData }
     }
 }
 
 impl<T: Pod> Lines<T> {
+    /// This many, which a thread needs to compute at all.
     pub(crate) fn zeroed(length: usize) -> Self {
-        let lines = (length * size_of::<T>()).div_ceil(LINE);
-        Self { memory: bytemuck::allocation::zeroed_vec(lines), length, element: PhantomData }
+        Self::try_zeroed(length).expect("memory for a tile")
     }
 
-    /// The same, or `None` if there is not enough memory.
+    /// This many; `None` if there is not enough memory.
     pub(crate) fn try_zeroed(length: usize) -> Option<Self> {
-        let lines = length.checked_mul(size_of::<T>())?.div_ceil(LINE);
-        let memory = bytemuck::allocation::try_zeroed_vec(lines).ok()?;
-        Some(Self { memory, length, element: PhantomData })
+        let memory = Some(HostBytes::zeroed(length.checked_mul(size_of::<T>())?)?);
+        Some(Self { memory, element: PhantomData })
     }
 
-    /// Has this many elements at least.
+    /// Has this many elements at least: those that it has had, and others that are 0.
     pub(crate) fn grow(&mut self, length: usize) {
-        if length > self.length {
-            self.memory.resize((length * size_of::<T>()).div_ceil(LINE), Line::zeroed());
-            self.length = length;
+        if length > self.len() {
+            // (Where it grows little by little, all is copied a few times only.)
+            let mut more = Self::zeroed(length.max(self.len() + self.len() / 2));
+            more[..self.len()].copy_from_slice(self);
+            *self = more;
         }
     }
 }
@@ -52,12 +46,12 @@ impl<T: Pod> Deref for Lines<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &bytemuck::cast_slice(&self.memory)[..self.length]
+        self.memory.as_ref().map_or(&[], |memory| bytemuck::cast_slice(memory))
     }
 }
 
 impl<T: Pod> DerefMut for Lines<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut bytemuck::cast_slice_mut(&mut self.memory)[..self.length]
+        self.memory.as_mut().map_or(&mut [], |memory| bytemuck::cast_slice_mut(memory))
     }
 }

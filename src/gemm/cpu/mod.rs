@@ -155,7 +155,8 @@ const fn multiplies_matrices(_: ElementType, _: ElementType) -> bool {
 /// an input, except the `TensorMut` that it overwrites.
 ///
 /// # Errors
-/// [`Error::OperandTypes`], or a tensor that is not on the CPU. Then nothing has been written.
+/// [`Error::OperandTypes`], a tensor that is not on the CPU, or not enough memory for what an epilogue's parts leave for each
+/// other. Then nothing has been written.
 pub(crate) fn execute(
     programs: &Programs,
     phases: &Phases,
@@ -250,12 +251,12 @@ fn execute_in(
     }
     let compiled = programs.get(phases, &scalars);
     let whole = Whole { phases, extents, groups, products, views, tile };
-    match &compiled.program {
+    let run = match &compiled.program {
         Typed::F32(prepared) => whole.run(prepared, &compiled.memory, order),
         Typed::F64(prepared) => whole.run(prepared, &compiled.memory, order),
-    }
+    };
     drop(access);
-    Ok(())
+    run
 }
 
 /// The number of axes of a class, without the batch axis.
@@ -305,12 +306,20 @@ struct Whole<'a> {
 impl Whole<'_> {
     /// Runs the parts: row by row of tiles where that keeps every thread busy, else one after another over the whole
     /// product. Either gives the same bits.
-    fn run<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory, order: Option<Order>) {
+    ///
+    /// # Errors
+    /// There is not enough memory for what the parts leave for each other. Then nothing has been written.
+    fn run<T: Arithmetic>(
+        &self,
+        prepared: &[Prepared<T>],
+        memory: &SlotMemory,
+        order: Option<Order>,
+    ) -> Result<(), Error> {
         let best = || if self.panels_are_best() { Order::Panels } else { Order::Parts };
         if order.unwrap_or_else(best) == Order::Panels && self.has_panels() {
             return self.by_panels(prepared, memory);
         }
-        self.by_parts(prepared, memory);
+        self.by_parts(prepared, memory)
     }
 
     /// A part, with the memory of its arguments.

@@ -18,6 +18,7 @@ use super::slots::{self, SlotMemory, Slots};
 use super::tile::{Extents, STRIP, Tile, TileShape, Tiles, are_long};
 use super::{Run, Whole, threads};
 use crate::evt::{Axis, BroadcastClass, Form, Reduction};
+use crate::gemm::problem::Error;
 use crate::parallel;
 use crate::simd::stream;
 use crate::sync::lock;
@@ -95,20 +96,26 @@ impl Whole<'_> {
     }
 
     /// Runs all parts panel by panel.
-    pub(super) fn by_panels<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory) {
+    ///
+    /// # Errors
+    /// There is not enough memory for a panel of what they leave. Then nothing has been written.
+    pub(super) fn by_panels<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory) -> Result<(), Error> {
         let absent = slots::absent(&self.phases.slots, self.extents);
         let stretches = self.stretches(prepared, &absent);
-        self.panels(prepared, &stretches, &Tiles::within(self.extents, self.tile), Kept::OfPanel(memory));
+        self.panels(prepared, &stretches, &Tiles::within(self.extents, self.tile), Kept::OfPanel(memory))
     }
 
     /// Runs one part after another over the whole product, and some together for a few rows at a time.
-    pub(super) fn by_parts<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory) {
-        let mut slots = memory.take(&self.phases.slots, self.extents);
+    ///
+    /// # Errors
+    /// There is not enough memory for what they leave. Then nothing has been written.
+    pub(super) fn by_parts<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory) -> Result<(), Error> {
+        let mut slots = memory.take(&self.phases.slots, self.extents)?;
         let held = memory.views(&mut slots, &self.phases.slots, self.extents);
         for stretch in self.stretches(prepared, &held) {
             if let Some(few) = stretch.few {
                 let shape = TileShape { m: few, n: self.tile.computable().n };
-                self.panels(prepared, &[stretch], &Tiles::new(self.extents, shape), Kept::Whole(&held));
+                self.panels(prepared, &[stretch], &Tiles::new(self.extents, shape), Kept::Whole(&held))?;
                 continue;
             }
             for part in stretch.parts {
@@ -117,22 +124,27 @@ impl Whole<'_> {
             }
         }
         memory.keep(slots);
+        Ok(())
     }
 
     /// Takes rows of tiles through parts that follow each other.
+    ///
+    /// # Errors
+    /// No thread has memory for a panel. Then nothing has been written.
     fn panels<T: Arithmetic>(
         &self,
         prepared: &[Prepared<T>],
         stretches: &[Stretch],
         tiles: &Tiles<'_>,
         kept: Kept<'_>,
-    ) {
+    ) -> Result<(), Error> {
         let panels = tiles.count() / tiles.across();
         let absent = slots::absent(&self.phases.slots, self.extents);
         let passed: Vec<Vec<Passed<'_, T>>> =
             stretches.iter().map(|stretch| self.passed(prepared, stretch, tiles, &absent)).collect();
         let next = AtomicUsize::new(0);
         let left = Mutex::new(Vec::new());
+        let failure = Mutex::new(None);
         parallel::together(threads(self.extents, panels), || {
             let _fence = stream::Fence;
             let largest = tiles.largest();
@@ -143,9 +155,14 @@ impl Whole<'_> {
             };
             let mut own: Vec<Vec<Own<T>>> = passed.iter().map(|parts| parts.iter().map(own).collect()).collect();
             let extents = Extents { batch: 1, m: largest.m, ..self.extents };
-            let mut own_slots = match kept {
+            let taken = match kept {
                 Kept::OfPanel(memory) => memory.take(&self.phases.slots, extents),
-                Kept::Whole(_) => Slots::default(),
+                Kept::Whole(_) => Ok(Slots::default()),
+            };
+            let mut own_slots = match taken {
+                Ok(slots) => slots,
+                // Its panels are left to the others.
+                Err(error) => return *lock(&failure) = Some(error),
             };
             let mut own_left = Vec::new();
             loop {
@@ -178,6 +195,9 @@ impl Whole<'_> {
             used.for_each(|(part, own)| part.prepared.keep(own.worker));
             lock(&left).append(&mut own_left);
         });
+        if let (0, Some(error)) = (next.into_inner(), lock(&failure).take()) {
+            return Err(error);
+        }
         let mut left = std::mem::take(&mut *lock(&left));
         left.sort_unstable_by_key(|left| (left.part, left.tile));
         for Passed { number, prepared, .. } in passed.iter().flatten() {
@@ -190,6 +210,7 @@ impl Whole<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// The parts of a stretch.

@@ -2,9 +2,12 @@
 
 use std::sync::Mutex;
 
+use epilogue_runtime::Device;
+
 use super::element::View;
 use super::tile::Extents;
 use crate::evt::{Binding, BroadcastClass, Phases, Slot};
+use crate::gemm::problem::Error;
 use crate::parallel;
 use crate::simd::lines::Lines;
 use crate::sync::lock;
@@ -31,13 +34,16 @@ impl SlotMemory {
     }
 
     /// Memory with room for every slot of a product of these extents.
-    pub(super) fn take(&self, slots: &[Slot], extents: Extents) -> Slots {
+    ///
+    /// # Errors
+    /// There is not enough.
+    pub(super) fn take(&self, slots: &[Slot], extents: Extents) -> Result<Slots, Error> {
         if slots.is_empty() {
-            return Slots::default();
+            return Ok(Slots::default());
         }
         let mut taken = lock(&self.kept).pop().unwrap_or_default();
-        taken.make_room(slots, &self.homes, extents);
-        taken
+        taken.make_room(slots, &self.homes, extents)?;
+        Ok(taken)
     }
 
     /// How the slots are accessed.
@@ -61,15 +67,17 @@ impl SlotMemory {
 }
 
 impl Slots {
-    fn make_room(&mut self, slots: &[Slot], homes: &[usize], extents: Extents) {
+    fn make_room(&mut self, slots: &[Slot], homes: &[usize], extents: Extents) -> Result<(), Error> {
         self.0.resize_with(slots.len(), Lines::default);
         for (number, (memory, slot)) in self.0.iter_mut().zip(slots).enumerate() {
             let (batch, rows, columns) = slot.extents(extents.batch, extents.m, extents.n);
-            let bytes = batch * rows * columns * slot.element.size();
+            let bytes = [rows, columns, slot.element.size()].into_iter().fold(batch, usize::saturating_mul);
             if homes[number] == number && memory.len() < bytes {
-                *memory = Lines::zeroed(bytes);
+                let fail = || epilogue_runtime::Error::OutOfMemory { device: Device::cpu().to_string(), bytes };
+                *memory = Lines::try_zeroed(bytes).ok_or_else(fail)?;
             }
         }
+        Ok(())
     }
 }
 

@@ -110,7 +110,7 @@ fn both_orders_give_the_same_bits() {
 fn a_matrix_has_the_memory_of_one_that_is_read_no_more() {
     let (phases, extents) = (softmax(), Extents { batch: 1, m: 3, n: 5, k: 2 });
     let memory = SlotMemory::new(&phases);
-    let mut slots = memory.take(&phases.slots, extents);
+    let mut slots = memory.take(&phases.slots, extents).expect("memory");
     let views = memory.views(&mut slots, &phases.slots, extents);
     let of = |class| {
         let all = phases.slots.iter().zip(&views).filter(move |(slot, _)| slot.class == class);
