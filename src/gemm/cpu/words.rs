@@ -24,19 +24,11 @@ use crate::gemm::problem::WholePanels;
 pub(super) const DEEP: usize = 512;
 /// Words of an operand that a thread keeps for its next tiles.
 const KEPT: usize = KEPT_BYTES / size_of::<i32>();
-/// With fewer rows, the only ones of their batch, f32s are not packed. Of so many, the places need no memory of their own.
+/// Rows whose places need no memory of their own.
 const HIGH: usize = 64;
-/// From this many rows on, panels of f32s are faster than the `gemm` crate, by measurement (Zen 5): a product of 640×384×1536
-/// with a B that is contiguous along K takes one thread 3.1 ms in place of 4.5, one of 512×512×512 1.11 in place of 1.23. With
-/// fewer, B is multiplied where it lies, with A in panels: one of 32×3072×768 takes 1.6 ms, as dot products 2.2 (Zen 4).
+/// With fewer rows, B is multiplied where it lies if it is contiguous along K, with A in panels: a product of 32×3072×768 f32s takes
+/// 1.6 ms so, as dot products 2.2 (Zen 4).
 const MANY: usize = 96;
-/// The most elements of a B that is not contiguous along K, where rows are fewer than these: with larger ones, the `gemm` crate
-/// is as fast.
-const NEAR: usize = 1 << 20;
-const HIGHER: usize = 256;
-/// Elements of a B that is contiguous along N and packed for few rows, too: a product of 20×32×20 takes 2.2 µs in place of 2.8,
-/// one of 13×128×32 3.6 in place of 5.0 (Zen 4).
-const FEW_ELEMENTS: usize = 4096;
 /// The most rows, or columns, for which dot products are faster than panels.
 const FEW_DOTS: usize = 12;
 /// The same where a CPU multiplies tiles: 4×3072×768 bf16s take 0.29 ms as dot products and 0.42 by tiles, 8×3072×768 0.51 and
@@ -70,11 +62,9 @@ impl Product<'_> {
         }
         let (a, b) = self.sources(tile, depth.start);
         let (m, n) = (tile.rows.len(), tile.columns.len());
-        // (One row only waits for memory, in either way.)
-        let are_few = 1 < m && m <= FEW_DOTS;
-        if a.along == 4 && b.along == 4 && are_few && !self.is_packed::<F32>(tile, &depth, false) {
+        if a.along == 4 && b.along == 4 && m <= FEW_DOTS && !self.is_packed::<F32>(tile, &depth, false) {
             to.fill(0.0);
-            for part in parts(depth, DEEP_DOTS) {
+            for part in parts(depth, DEEP_DOTS * FEW_DOTS / m.max(1)) {
                 // SAFETY: the CPU multiplies words of f32s; the caller's promise.
                 unsafe { dots::<F32>([m, n, part.len()], self.sources(tile, part.start), false, to, n) };
             }
@@ -98,23 +88,14 @@ impl Product<'_> {
             return unsafe { self.turned::<W>(tile, depth, memory, to) };
         }
         // SAFETY: the caller's promise.
-        (is_packed || self.packing_pays(tile, depth.len()))
-            && unsafe { self.all_panels::<W>(tile, depth, false, memory, to) }
+        (is_packed || self.packing_pays(tile)) && unsafe { self.all_panels::<W>(tile, depth, false, memory, to) }
     }
 
-    /// Whether f32s are multiplied faster by panels of B than by the `gemm` crate.
-    fn packing_pays(&self, tile: &Tile, depth: usize) -> bool {
-        let (m, n) = (tile.rows.len(), tile.columns.len());
-        let [_, along, across] = self.b.strides;
-        // A B of so few elements is packed in less time than the `gemm` crate takes to begin.
-        if across == 1 && m > FEW_DOTS && self.patches.is_none() && n * depth <= FEW_ELEMENTS {
-            return true;
-        }
-        // Else packing B takes more time than multiplying it with few rows saves.
-        let is_alone = tile.is_alone && m < HIGH;
-        let is_short = m <= FEW_DOTS && self.patches.is_none();
-        let is_far = self.extents.m < HIGHER && self.extents.n.saturating_mul(self.extents.k) > NEAR;
-        !(is_alone || is_short || self.extents.m < MANY) && (along == 1 || !is_far)
+    /// Whether f32s are multiplied faster by panels of B than by the `gemm` crate: for few rows packing takes more time than it
+    /// saves. (Zen 4, one core, B contiguous along N: 9×3072×768 0.90 ms by panels and 0.48 by the crate, 13×3072×768 1.5 and
+    /// 2.5, 48×768×3072 2.6 and 6.7, 64×768×3072 3.4 and 3.3.)
+    fn packing_pays(&self, tile: &Tile) -> bool {
+        tile.rows.len() > FEW_DOTS || self.patches.is_some()
     }
 
     /// Multiplies bf16s over a range of K. `false` if this CPU has no instructions for it, or if a subnormal number may

@@ -1,6 +1,6 @@
 //! A block of the product, of panels of B's words.
 
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -236,7 +236,7 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
                     for i in 0..UNROLLED {
                         for j in 0..WIDE {
                             let at = first.wrapping_add(AHEAD + ((number + i) * OF + j) * LANES);
-                            _mm_prefetch::<_MM_HINT_T0>(at.cast());
+                            _mm_prefetch::<_MM_HINT_T1>(at.cast());
                         }
                     }
                 }

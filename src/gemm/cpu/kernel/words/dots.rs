@@ -1,7 +1,7 @@
 //! Dot products of a few rows of A with columns of B, both contiguous along K.
 
 use std::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_maskz_loadu_epi8, _mm512_set1_epi8, _mm512_setzero_si512,
+    __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_maskz_loadu_epi8, _mm512_set1_epi8, _mm512_setzero_si512,
     _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
     _mm512_xor_si512,
 };
@@ -21,6 +21,11 @@ const ALL_ROWS: usize = 8;
 const THREE_COLUMNS: usize = 3;
 const MANY_ROWS: usize = 4;
 const SIX_COLUMNS: usize = 6;
+/// One row of f32s is multiplied by one column after another, which are fetched so many bytes ahead, one of other elements by more
+/// columns at a time. (Zen 4, one core, 3072 columns of 768 f32s: 0.12 ms from a shared cache and 0.33 from memory, by four or
+/// eight columns 0.13 and 0.41; of bf16s 0.071 from the cache by eight columns, 0.075 by one.)
+const EIGHT_COLUMNS: usize = 8;
+const AHEAD: usize = 4096;
 
 /// `to += a · b` for this many rows, columns and elements along K; the rows of `to` are `stride` apart. Gives the least
 /// magnitude of B's elements if they are bf16s; `flipped` is what it is for [`pack`](super::pack).
@@ -73,6 +78,16 @@ impl<W: Avx512> Work for Dots<W> {
                     };
                     column += THREE_COLUMNS;
                 }
+            } else if self.rows == 1 && W::ELEMENTS == 1 {
+                while self.columns - column >= COLUMNS {
+                    self.of_one_row(column);
+                    column += COLUMNS;
+                }
+            } else if self.rows == 1 {
+                while self.columns - column >= EIGHT_COLUMNS {
+                    least = self.sums::<1, EIGHT_COLUMNS, true>(0, column, least);
+                    column += EIGHT_COLUMNS;
+                }
             } else if self.rows > ALL_ROWS {
                 while self.columns - column >= SIX_COLUMNS {
                     least = self.sums::<MANY_ROWS, SIX_COLUMNS, true>(0, column, least);
@@ -104,6 +119,24 @@ impl<W: Avx512> Work for Dots<W> {
 }
 
 impl<W: Avx512> Dots<W> {
+    /// Which bytes of a vector are elements, from this one along K on.
+    #[inline(always)]
+    fn mask(&self, k: usize) -> u64 {
+        let count = self.depth.saturating_sub(k).min(LANES * W::ELEMENTS);
+        u64::MAX.checked_shr(64 - (count * 4 / W::ELEMENTS) as u32).unwrap_or(0)
+    }
+
+    /// B's integers, signed where they were unsigned and the other way round.
+    #[inline(always)]
+    unsafe fn flip(&self, x: __m512i) -> __m512i {
+        // Only words of four elements are integers.
+        if W::ELEMENTS < 4 {
+            return x;
+        }
+        // SAFETY: the caller's promise: the CPU has the instructions.
+        unsafe { _mm512_xor_si512(x, _mm512_set1_epi8(if self.flipped { i8::MIN } else { 0 })) }
+    }
+
     #[inline(always)]
     unsafe fn of_rows<const WIDE: usize, const FIRST: bool>(&self, row: usize, column: usize, least: Least) -> Least {
         // SAFETY: the caller's promise.
@@ -119,6 +152,34 @@ impl<W: Avx512> Dots<W> {
         }
     }
 
+    /// Of one row of f32s and [`COLUMNS`], one column after another.
+    #[inline(always)]
+    unsafe fn of_one_row(&self, column: usize) {
+        let step = LANES * W::ELEMENTS;
+        // SAFETY: the caller's promise; only elements that there are are read, and what is fetched may be at any address.
+        unsafe {
+            let mut four = [W::zero(); COLUMNS];
+            for (j, total) in four.iter_mut().enumerate() {
+                let mut sums = [W::zero(); 4];
+                let whole = self.depth / (4 * step) * (4 * step);
+                for first in (0..whole).step_by(4 * step) {
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        let (k, all) = (first + i * step, u64::MAX);
+                        let at = self.b.at(k, column + j);
+                        _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
+                        *sum = W::dot(*sum, load(all, self.a.at(k, 0)), load(all, at));
+                    }
+                }
+                for k in (whole..self.depth).step_by(step) {
+                    let mask = self.mask(k);
+                    sums[0] = W::dot(sums[0], load(mask, self.a.at(k, 0)), load(mask, self.b.at(k, column + j)));
+                }
+                *total = W::add(W::add(sums[0], sums[1]), W::add(sums[2], sums[3]));
+            }
+            add::<W>(self.to.add(column), totals::<W>(four), COLUMNS);
+        }
+    }
+
     /// `FIRST` says that the columns have not been read yet: then the next ones are fetched, too, and magnitudes are looked at.
     #[inline(always)]
     unsafe fn sums<const HIGH: usize, const WIDE: usize, const FIRST: bool>(
@@ -128,27 +189,25 @@ impl<W: Avx512> Dots<W> {
         least: Least,
     ) -> Least {
         let step = LANES * W::ELEMENTS;
-        let bytes = 4 / W::ELEMENTS;
         // SAFETY: the caller's promise; only elements that there are are read, and what is fetched may be at any address.
         unsafe {
-            let flip = _mm512_set1_epi8(if self.flipped { i8::MIN } else { 0 });
             let mut least = least;
             let mut sums = [[W::zero(); WIDE]; HIGH];
             for k in (0..self.depth).step_by(step) {
-                let mask = u64::MAX >> (64 - bytes * (self.depth - k).min(step));
+                let mask = self.mask(k);
                 let mut columns: [__m512i; WIDE] = [_mm512_setzero_si512(); WIDE];
                 for (j, to) in columns.iter_mut().enumerate() {
-                    let x = _mm512_maskz_loadu_epi8(mask, self.b.at(k, column + j).cast());
+                    let x = load(mask, self.b.at(k, column + j));
                     if FIRST {
-                        _mm_prefetch::<_MM_HINT_T0>(self.b.at(k, column + WIDE + j).cast());
+                        _mm_prefetch::<_MM_HINT_T1>(self.b.at(k, column + WIDE + j).cast());
                         if W::DROPS_SUBNORMALS {
                             least = least.with(x);
                         }
                     }
-                    *to = _mm512_xor_si512(x, flip);
+                    *to = self.flip(x);
                 }
                 for (i, sums) in sums.iter_mut().enumerate() {
-                    let a = _mm512_maskz_loadu_epi8(mask, self.a.at(k, row + i).cast());
+                    let a = load(mask, self.a.at(k, row + i));
                     for (sum, column) in sums.iter_mut().zip(columns) {
                         *sum = W::dot(*sum, a, column);
                     }
@@ -164,6 +223,13 @@ impl<W: Avx512> Dots<W> {
             least
         }
     }
+}
+
+/// The bytes that a mask has, of those at an address.
+#[inline(always)]
+unsafe fn load(mask: u64, from: *const u8) -> __m512i {
+    // SAFETY: the caller's promise: there are these, and the CPU has the instruction.
+    unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
 }
 
 /// The sums of all lanes of four vectors, in the first four lanes.

@@ -2,8 +2,8 @@
 //! each column is made in registers of two of its rows.
 
 use std::arch::x86_64::{
-    __m512i, __mmask32, _mm512_maskz_loadu_epi16, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_i32x4,
-    _mm512_unpackhi_epi16, _mm512_unpacklo_epi16,
+    __m512i, __mmask32, _MM_HINT_T1, _mm_prefetch, _mm512_maskz_loadu_epi16, _mm512_set1_epi32, _mm512_setzero_si512,
+    _mm512_shuffle_i32x4, _mm512_unpackhi_epi16, _mm512_unpacklo_epi16,
 };
 
 use super::block::add;
@@ -12,6 +12,10 @@ use super::{Avx512 as _, Bf16, LANES, Words as _, Work};
 
 /// The most rows.
 pub(in crate::gemm::cpu) const FEW: usize = 6;
+
+/// Rows of B that are fetched ahead. (Zen 4, one core, 3072 columns of 768 bf16s from memory by 4 rows: 0.46 ms without, 0.36 with
+/// 16 rows, 0.21 with 64.)
+const AHEAD: usize = 64;
 
 /// Columns in a vector of B's elements.
 const WIDE: usize = 2 * LANES;
@@ -81,9 +85,16 @@ impl Few {
         }
     }
 
+    /// The row of B that is so many after this one, or the first rows of the columns after these.
+    #[inline(always)]
+    fn ahead(&self, k: usize, column: usize, wide: usize) -> (usize, usize) {
+        let row = k + AHEAD;
+        if row < self.depth { (row, column) } else { (row - self.depth, column + wide) }
+    }
+
     #[inline(always)]
     unsafe fn sums<const HIGH: usize, const VECTORS: usize>(&self, column: usize, least: Least) -> Least {
-        // SAFETY: the caller's promise; only elements that there are are read.
+        // SAFETY: the caller's promise; only elements that there are are read, and what is fetched may be at any address.
         unsafe {
             let mut masks: [__mmask32; VECTORS] = [0; VECTORS];
             for (j, mask) in masks.iter_mut().enumerate() {
@@ -95,9 +106,13 @@ impl Few {
             let mut sums = [[[Bf16::zero(); 2]; VECTORS]; HIGH];
             for k in (0..self.depth).step_by(2) {
                 let is_pair = k + 1 < self.depth;
+                let ahead = self.ahead(k, column, VECTORS * WIDE);
                 let mut words = [[_mm512_setzero_si512(); 2]; VECTORS];
                 for (j, (words, mask)) in words.iter_mut().zip(masks).enumerate() {
                     let at = |k| self.b.at(k, column + j * WIDE).cast();
+                    for i in [0, 1] {
+                        _mm_prefetch::<_MM_HINT_T1>(self.b.at(ahead.0 + i, ahead.1 + j * WIDE).cast());
+                    }
                     let first = _mm512_maskz_loadu_epi16(mask, at(k));
                     let second = _mm512_maskz_loadu_epi16(if is_pair { mask } else { 0 }, at(k + 1));
                     least = least.with(first).with(second);

@@ -2,7 +2,7 @@
 //! has no instructions that multiply their [words](super).
 
 use std::arch::x86_64::{
-    __m256, __m512, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm256_castsi256_ps, _mm256_cvtepu16_epi32,
+    __m256, __m512, _MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm256_castsi256_ps, _mm256_cvtepu16_epi32,
     _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_setzero_ps, _mm256_slli_epi32,
     _mm256_storeu_ps, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
     _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_slli_epi32,
@@ -242,7 +242,7 @@ impl Dots {
                 for (j, to) in columns.iter_mut().enumerate() {
                     *to = V::widen(self.b.at(k, column + j).cast::<H>());
                     if row == 0 {
-                        _mm_prefetch::<_MM_HINT_T0>(self.b.at(k, column + WIDE + j).cast());
+                        _mm_prefetch::<_MM_HINT_T1>(self.b.at(k, column + WIDE + j).cast());
                     }
                 }
                 for (i, sums) in sums.iter_mut().enumerate() {

@@ -9,6 +9,11 @@
 //! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
 //! - [`halves`]: the same of bf16s and f16s that are widened in registers, for CPUs that don't multiply such words.
 //!
+//! # What is fetched ahead
+//! Where rows are few, B comes from memory faster than it is multiplied, so its words further on are asked for: into the
+//! second-level cache, since a CPU waits for few lines at a time that are on their way to the first. (Zen 4, one core, 3072 columns of
+//! 768 bf16s from memory by one row: 0.19 ms in place of 0.39, by 8 rows 0.31 in place of 0.46.)
+//!
 //! # What is summed, and how
 //! Integers are summed exactly, in 32 bits. f32s, and what is widened to them, are multiplied and summed by fused multiply-add, in the
 //! order of K. Words of bf16s are multiplied exactly and summed in f32, rounded to nearest at least once for each word, in the order

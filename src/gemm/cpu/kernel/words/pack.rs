@@ -11,7 +11,7 @@
 //! panel 0 as a whole. What is missing, in the last word of K and the last vector of columns, is 0.
 
 use std::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_maskz_loadu_epi8, _mm_prefetch, _mm256_maskz_loadu_epi16, _mm512_and_si512,
+    __m512i, _MM_HINT_T1, _mm_maskz_loadu_epi8, _mm_prefetch, _mm256_maskz_loadu_epi16, _mm512_and_si512,
     _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_epi32,
     _mm512_max_epu16, _mm512_min_epu16, _mm512_or_si512, _mm512_permutex2var_epi64, _mm512_set1_epi8,
     _mm512_set1_epi16, _mm512_set1_epi32, _mm512_setr_epi64, _mm512_setzero_si512, _mm512_shuffle_i32x4,
@@ -311,7 +311,7 @@ impl<W: Avx512> Pack<'_, W> {
             for (j, to) in columns.iter_mut().enumerate() {
                 // A column that there isn't is the last one, of which nothing is read.
                 let at = self.from.at(k, column + j.min(wide - 1));
-                _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD).cast());
+                _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
                 *to = _mm512_maskz_loadu_epi8(if j < wide { mask } else { 0 }, at.cast());
             }
             transpose(columns)
