@@ -285,6 +285,7 @@ impl Product<'_> {
         unsafe {
             self.f32_by_words(tile, depth.clone(), words, to)
                 || self.bf16_by_words(tile, depth.clone(), words, to)
+                || self.rows_in_registers(tile, depth.clone(), words, to)
                 || self.halves_in_registers(tile, depth, words, to)
         }
     }
@@ -479,6 +480,10 @@ impl Product<'_> {
     }
 
     unsafe fn bf16_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
+        false
+    }
+
+    unsafe fn rows_in_registers(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
         false
     }
 

@@ -8,9 +8,10 @@ use smallvec::SmallVec;
 
 use super::element::Arithmetic as _;
 use super::kernel::words::{
-    Avx512, Bf16, Contents, F32, F32ByAvx2, FEW, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source,
-    UnsignedBySigned, Words, Work, block, dots, few, halves, magnitude, most_rows_of_halves, multiplies_bf16,
-    multiplies_f32, multiplies_f32_by_avx2, multiplies_halves, multiplies_integers, pack, panel_columns, panel_words,
+    Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source,
+    UnsignedBySigned, Words, Work, block, dots, few, few_rows, fewest_columns, halves, magnitude, most_rows_of_halves,
+    most_widened_rows, multiplies_bf16, multiplies_f32, multiplies_f32_by_avx2, multiplies_halves, multiplies_integers,
+    pack, panel_columns, panel_words, widened_rows,
 };
 use super::kernel::{Matrix, transpose};
 use super::patches::{by_patches, sum_of_patch};
@@ -88,14 +89,14 @@ impl Product<'_> {
             return unsafe { self.turned::<W>(tile, depth, memory, to) };
         }
         // SAFETY: the caller's promise.
-        (is_packed || self.packing_pays(tile)) && unsafe { self.all_panels::<W>(tile, depth, false, memory, to) }
-    }
-
-    /// Whether f32s are multiplied faster by panels of B than by the `gemm` crate: for few rows packing takes more time than it
-    /// saves. (Zen 4, one core, B contiguous along N: 9×3072×768 0.90 ms by panels and 0.48 by the crate, 13×3072×768 1.5 and
-    /// 2.5, 48×768×3072 2.6 and 6.7, 64×768×3072 3.4 and 3.3.)
-    fn packing_pays(&self, tile: &Tile) -> bool {
-        tile.rows.len() > FEW_DOTS || self.patches.is_some()
+        unsafe {
+            if !is_packed && self.rows_in_registers(tile, depth.clone(), memory, to) {
+                return true;
+            }
+            // For few rows packing takes more time than it saves.
+            let pays = is_packed || self.patches.is_some() || tile.rows.len() > FEW_DOTS;
+            pays && self.all_panels::<W>(tile, depth, false, memory, to)
+        }
     }
 
     /// Multiplies bf16s over a range of K. `false` if this CPU has no instructions for it, or if a subnormal number may
@@ -122,7 +123,7 @@ impl Product<'_> {
                 return self.turned::<Bf16>(tile, depth, memory, to);
             }
             let are_few = m.min(n) <= FEW_DOTS;
-            if !is_packed && a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
+            if !is_packed && a.along == 2 && (are_few && b.along == 2 || m <= few_rows() && b.across == 2) {
                 to.fill(0.0);
                 let of_a = magnitude(&rows(a, m), 0, depth.len());
                 let extents = [m, n, depth.len()];
@@ -135,6 +136,45 @@ impl Product<'_> {
             }
             self.all_panels::<Bf16>(tile, depth, false, memory, to)
         }
+    }
+
+    /// Multiplies few rows by f32s, bf16s or f16s that are contiguous along N, over a range of K. `false` otherwise, and if this CPU
+    /// has no instructions for it; then `to` is unspecified.
+    ///
+    /// # Safety
+    /// The conditions of [`Product::tile`].
+    pub(super) unsafe fn rows_in_registers(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        memory: &mut WordPanels,
+        to: &mut [f32],
+    ) -> bool {
+        let [m, n, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
+        let (a, b) = self.sources(tile, depth.start);
+        let (multiply, least): (unsafe fn([usize; 3], Matrix<f32>, Source, &mut [f32]), _) = match self.b.element {
+            // (One row reads them in longer pieces.)
+            ElementType::F32 => (widened_rows::<f32>, 2),
+            ElementType::BF16 => (widened_rows::<bf16>, 1),
+            ElementType::F16 => (widened_rows::<f16>, 1),
+            _ => return false,
+        };
+        let most = most_widened_rows(self.b.element == ElementType::F32);
+        let are_few = (least..=most).contains(&m) && n >= fewest_columns();
+        let is_along = b.across == self.b.element.size() as isize;
+        if self.patches.is_some() || !are_few || !is_along || !multiplies_halves() {
+            return false;
+        }
+        // SAFETY: the CPU has the instructions; the caller's promise.
+        unsafe {
+            let rows = if (self.a.element, a.along, a.across % 4) == (ElementType::F32, 4, 0) {
+                Matrix { pointer: a.pointer.cast(), row: a.across / 4, column: 1 }
+            } else {
+                widened(a, self.a.element, [m, k], memory)
+            };
+            multiply([m, n, k], rows, b, to);
+        }
+        true
     }
 
     /// Multiplies few rows by bf16s or f16s that are contiguous along K, over a range of it, or such rows by few columns. `false`
@@ -167,15 +207,11 @@ impl Product<'_> {
             ElementType::F16 => halves::<f16>,
             _ => return false,
         };
-        memory.a.grow(rows * k);
-        let widened: &mut [f32] = bytemuck::cast_slice_mut(&mut memory.a[..rows * k]);
-        for (i, to) in widened.chunks_exact_mut(k.max(1)).enumerate() {
-            // SAFETY: the caller's promise: there are these elements.
-            unsafe { f32::load(element, few.at(0, i), few.along / element.size() as isize, to) };
-        }
-        let widened = Matrix { pointer: widened.as_ptr(), row: k as isize, column: 1 };
         // SAFETY: the CPU has the instructions; the caller's promise.
-        unsafe { multiply([rows, columns, k], widened, many, to, [down, across]) };
+        unsafe {
+            let few = widened(few, element, [rows, k], memory);
+            multiply([rows, columns, k], few, many, to, [down, across]);
+        }
         true
     }
 
@@ -398,6 +434,20 @@ impl Product<'_> {
             source(self.b_from(tile, k, 0), b_along, b_across, self.b.element),
         )
     }
+}
+
+/// Rows of elements as f32s, in memory for them.
+///
+/// # Safety
+/// There must be these rows of `k` elements, which nobody writes meanwhile.
+unsafe fn widened(of: Source, element: ElementType, [rows, k]: [usize; 2], memory: &mut WordPanels) -> Matrix<f32> {
+    memory.a.grow(rows * k);
+    let to: &mut [f32] = bytemuck::cast_slice_mut(&mut memory.a[..rows * k]);
+    for (i, to) in to.chunks_exact_mut(k.max(1)).enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { f32::load(element, of.at(0, i), of.along / element.size() as isize, to) };
+    }
+    Matrix { pointer: to.as_ptr(), row: k as isize, column: 1 }
 }
 
 /// Adds integers, each and a number of the whole row, to exact sums.

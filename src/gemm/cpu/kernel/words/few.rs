@@ -10,8 +10,12 @@ use super::block::add;
 use super::pack::{Least, Magnitude, Source};
 use super::{Avx512 as _, Bf16, LANES, Words as _, Work};
 
-/// The most rows.
-pub(in crate::gemm::cpu) const FEW: usize = 6;
+/// The most rows at a time.
+const HIGH: usize = 6;
+/// The most rows: with more, packing B is faster, and so it is for tiles.
+pub(in crate::gemm::cpu) fn few_rows() -> usize {
+    if Bf16::tiles().is_some() { HIGH } else { 2 * HIGH }
+}
 
 /// Rows of B that are fetched ahead. (Zen 4, one core, 3072 columns of 768 bf16s from memory by 4 rows: 0.46 ms without, 0.36 with
 /// 16 rows, 0.21 with 64.)
@@ -20,7 +24,7 @@ const AHEAD: usize = 64;
 /// Columns in a vector of B's elements.
 const WIDE: usize = 2 * LANES;
 
-/// `to += a · b` for at most [`FEW`] rows, this many columns and elements along K; the rows of `to` are `stride` apart.
+/// `to += a · b` for at most [`few_rows`], this many columns and elements along K; the rows of `to` are `stride` apart.
 /// Gives the least magnitude of B's elements.
 ///
 /// # Safety
@@ -36,8 +40,15 @@ pub(in crate::gemm::cpu) unsafe fn few(
     stride: usize,
 ) -> Magnitude {
     assert!(rows == 0 || columns == 0 || to.len() >= (rows - 1) * stride + columns, "room for the block");
-    // SAFETY: the caller's promise, and what was tested.
-    unsafe { Bf16::compiled_for(Few { rows, columns, depth, a, b, to: to.as_mut_ptr(), stride }) }
+    let times = rows.div_ceil(HIGH);
+    let some = |time: usize| {
+        let first = time * rows / times;
+        let rows = (time + 1) * rows / times - first;
+        let (a, to) = (Source { pointer: a.at(0, first), ..a }, to[first * stride..].as_mut_ptr());
+        // SAFETY: the caller's promise, and what was tested.
+        unsafe { Bf16::compiled_for(Few { rows, columns, depth, a, b, to, stride }) }
+    };
+    (0..times).map(some).min().unwrap_or(Magnitude::NONE)
 }
 
 struct Few {
@@ -58,14 +69,13 @@ impl Work for Few {
         // SAFETY: the caller's promise.
         unsafe {
             match self.rows {
-                0 => Least::new().magnitude(),
                 // One row reads B's rows in longer pieces.
                 1 => self.all::<1, 8>(),
                 2 => self.all::<2, 4>(),
                 3 => self.all::<3, 2>(),
                 4 => self.all::<4, 2>(),
                 5 => self.all::<5, 2>(),
-                _ => self.all::<FEW, 2>(),
+                _ => self.all::<HIGH, 2>(),
             }
         }
     }

@@ -3,9 +3,9 @@
 
 use std::arch::x86_64::{
     __m256, __m512, _MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm256_castsi256_ps, _mm256_cvtepu16_epi32,
-    _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_setzero_ps, _mm256_slli_epi32,
-    _mm256_storeu_ps, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_slli_epi32,
+    _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_set1_ps, _mm256_setzero_ps,
+    _mm256_slli_epi32, _mm256_storeu_ps, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_reduce_add_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_slli_epi32, _mm512_storeu_ps,
 };
 
 use half::{bf16, f16};
@@ -20,11 +20,15 @@ const HIGH_BY_AVX2: usize = 4;
 
 /// The most rows: with more, widening B once for all of them is faster.
 pub(in crate::gemm::cpu) fn most_rows_of_halves() -> usize {
-    if multiplies_f32() { 3 * HIGH } else { HIGH_BY_AVX2 }
+    most_rows_by(multiplies_f32())
 }
 
-/// A type of 16 bits.
-pub(in crate::gemm::cpu) trait Half: Copy + Into<f32> {
+const fn most_rows_by(avx512: bool) -> usize {
+    if avx512 { 3 * HIGH } else { HIGH_BY_AVX2 }
+}
+
+/// A type whose elements are widened to f32s in registers.
+pub(in crate::gemm::cpu) trait Widened: Copy + Into<f32> {
     /// # Safety
     /// There must be eight elements; the CPU must have AVX2 and F16C.
     unsafe fn widen_8(from: *const Self) -> __m256;
@@ -34,7 +38,21 @@ pub(in crate::gemm::cpu) trait Half: Copy + Into<f32> {
     unsafe fn widen_16(from: *const Self) -> __m512;
 }
 
-impl Half for bf16 {
+impl Widened for f32 {
+    #[inline(always)]
+    unsafe fn widen_8(from: *const Self) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen_16(from: *const Self) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+}
+
+impl Widened for bf16 {
     #[inline(always)]
     unsafe fn widen_8(from: *const Self) -> __m256 {
         // SAFETY: the caller's promise.
@@ -48,7 +66,7 @@ impl Half for bf16 {
     }
 }
 
-impl Half for f16 {
+impl Widened for f16 {
     #[inline(always)]
     unsafe fn widen_8(from: *const Self) -> __m256 {
         // SAFETY: the caller's promise.
@@ -66,12 +84,14 @@ impl Half for f16 {
 ///
 /// # Safety
 /// The CPU must have its instructions; addresses must be those of as many elements as it has.
-trait Vector: Copy {
+pub(super) trait Vector: Copy {
     const LANES: usize;
     unsafe fn zero() -> Self;
+    unsafe fn splat(x: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
-    unsafe fn widen<H: Half>(from: *const H) -> Self;
+    unsafe fn widen<H: Widened>(from: *const H) -> Self;
     unsafe fn multiply_add(self, by: Self, to: Self) -> Self;
+    unsafe fn store(self, to: *mut f32);
     unsafe fn total(self) -> f32;
 }
 
@@ -85,13 +105,19 @@ impl Vector for __m256 {
     }
 
     #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_set1_ps(x) }
+    }
+
+    #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         // SAFETY: the caller's promise.
         unsafe { _mm256_loadu_ps(from) }
     }
 
     #[inline(always)]
-    unsafe fn widen<H: Half>(from: *const H) -> Self {
+    unsafe fn widen<H: Widened>(from: *const H) -> Self {
         // SAFETY: the caller's promise.
         unsafe { H::widen_8(from) }
     }
@@ -100,6 +126,12 @@ impl Vector for __m256 {
     unsafe fn multiply_add(self, by: Self, to: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe { _mm256_fmadd_ps(self, by, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_storeu_ps(to, self) }
     }
 
     #[inline(always)]
@@ -121,13 +153,19 @@ impl Vector for __m512 {
     }
 
     #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         // SAFETY: the caller's promise.
         unsafe { _mm512_loadu_ps(from) }
     }
 
     #[inline(always)]
-    unsafe fn widen<H: Half>(from: *const H) -> Self {
+    unsafe fn widen<H: Widened>(from: *const H) -> Self {
         // SAFETY: the caller's promise.
         unsafe { H::widen_16(from) }
     }
@@ -136,6 +174,12 @@ impl Vector for __m512 {
     unsafe fn multiply_add(self, by: Self, to: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe { _mm512_fmadd_ps(self, by, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_ps(to, self) }
     }
 
     #[inline(always)]
@@ -153,14 +197,27 @@ impl Vector for __m512 {
 ///
 /// # Panics
 /// If there are more rows, or `to` is too short.
-pub(in crate::gemm::cpu) unsafe fn halves<H: Half>(
+pub(in crate::gemm::cpu) unsafe fn halves<H: Widened>(
+    extents: [usize; 3],
+    a: Matrix<f32>,
+    b: Source,
+    to: &mut [f32],
+    strides: [usize; 2],
+) {
+    // SAFETY: the caller's promise, and the CPU has been asked.
+    unsafe { halves_by::<H>(multiplies_f32(), extents, a, b, to, strides) }
+}
+
+/// The same by AVX-512, which the CPU must have then, or without.
+pub(super) unsafe fn halves_by<H: Widened>(
+    avx512: bool,
     [rows, columns, depth]: [usize; 3],
     a: Matrix<f32>,
     b: Source,
     to: &mut [f32],
     strides: [usize; 2],
 ) {
-    assert!(rows <= most_rows_of_halves(), "{rows} rows");
+    assert!(rows <= most_rows_by(avx512), "{rows} rows");
     if rows == 0 || columns == 0 {
         return;
     }
@@ -168,7 +225,7 @@ pub(in crate::gemm::cpu) unsafe fn halves<H: Half>(
     let dots = Dots { rows, columns, depth, a, b, to: to.as_mut_ptr(), strides };
     // SAFETY: the caller's promise, and what was tested.
     unsafe {
-        if multiplies_f32() {
+        if avx512 {
             dots.by_avx512::<H>();
         } else {
             dots.by_avx2::<H>();
@@ -188,7 +245,7 @@ struct Dots {
 
 impl Dots {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn by_avx512<H: Half>(&self) {
+    unsafe fn by_avx512<H: Widened>(&self) {
         for row in (0..self.rows).step_by(HIGH) {
             // SAFETY: the caller's promise.
             unsafe {
@@ -205,7 +262,7 @@ impl Dots {
     }
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn by_avx2<H: Half>(&self) {
+    unsafe fn by_avx2<H: Widened>(&self) {
         // SAFETY: the caller's promise.
         unsafe {
             match self.rows {
@@ -218,7 +275,7 @@ impl Dots {
     }
 
     #[inline(always)]
-    unsafe fn all<H: Half, V: Vector, const HIGH: usize, const WIDE: usize>(&self, row: usize) {
+    unsafe fn all<H: Widened, V: Vector, const HIGH: usize, const WIDE: usize>(&self, row: usize) {
         let whole = self.columns / WIDE * WIDE;
         // SAFETY: the caller's promise.
         unsafe {
@@ -232,7 +289,7 @@ impl Dots {
     }
 
     #[inline(always)]
-    unsafe fn sums<H: Half, V: Vector, const HIGH: usize, const WIDE: usize>(&self, row: usize, column: usize) {
+    unsafe fn sums<H: Widened, V: Vector, const HIGH: usize, const WIDE: usize>(&self, row: usize, column: usize) {
         let whole = self.depth / V::LANES * V::LANES;
         // SAFETY: the caller's promise: every row and column has `depth` elements, and what is fetched may be at any address.
         unsafe {

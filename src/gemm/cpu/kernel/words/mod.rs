@@ -8,6 +8,7 @@
 //! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
 //! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
 //! - [`halves`]: the same of bf16s and f16s that are widened in registers, for CPUs that don't multiply such words.
+//! - [`widened_rows`]: the same of a B that is contiguous along N, of f32s, too.
 //!
 //! # What is fetched ahead
 //! Where rows are few, B comes from memory faster than it is multiplied, so its words further on are asked for: into the
@@ -35,6 +36,7 @@ mod operands;
 mod pack;
 #[cfg(test)]
 mod tests;
+mod widened_rows;
 
 use std::arch::x86_64::{
     __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
@@ -49,12 +51,13 @@ use crate::ElementType;
 pub(in crate::gemm::cpu) use self::avx2::F32ByAvx2;
 pub(in crate::gemm::cpu) use self::block::block;
 pub(in crate::gemm::cpu) use self::dots::dots;
-pub(in crate::gemm::cpu) use self::few::{FEW, few};
+pub(in crate::gemm::cpu) use self::few::{few, few_rows};
 pub(in crate::gemm::cpu) use self::halves::{halves, most_rows_of_halves};
 pub(in crate::gemm::cpu) use self::operands::{Of, Panels, ROWS, Rows, Run};
 pub(in crate::gemm::cpu) use self::pack::{
     Contents, Magnitude, PANEL, Source, magnitude, pack, panel_columns, panel_words,
 };
+pub(in crate::gemm::cpu) use self::widened_rows::{fewest_columns, most_widened_rows, widened_rows};
 
 /// Lanes of a vector: columns, or words along K.
 pub(super) const LANES: usize = 16;

@@ -2,6 +2,8 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 use super::super::Matrix;
+use super::halves::halves_by;
+use super::widened_rows::widened_rows_by;
 use super::*;
 
 /// How a matrix lies in memory.
@@ -187,6 +189,26 @@ impl From<i64> for Wide {
     }
 }
 
+/// A B of the same small integers as f32s, as f16s times the least subnormal number, and as bf16s.
+fn widened(order: Order, extents: [usize; 2], seed: usize) -> [Operand; 3] {
+    let of =
+        |bytes, write: &dyn Fn(f32) -> Vec<u8>| Operand::new(extents, order, seed, bytes, -9..10, |x| write(x as f32));
+    [
+        of(4, &|x| x.to_le_bytes().to_vec()),
+        of(2, &|x| f16::from_f64(f64::from(x) * f64::from(f16::from_bits(1))).to_le_bytes().to_vec()),
+        of(2, &|x| bf16::from_f32(x).to_le_bytes().to_vec()),
+    ]
+}
+
+/// Those that this CPU widens in registers by: with AVX-512, and without.
+fn instruction_sets() -> impl Iterator<Item = bool> {
+    [(true, multiplies_f32()), (false, multiplies_halves())].into_iter().filter(|(_, has)| *has).map(|(set, _)| set)
+}
+
+fn dot(row: &[f32], b: &Operand, column: usize) -> f64 {
+    row.iter().take(b.deep).enumerate().map(|(k, x)| f64::from(*x) * b.at(k, column) as f64).sum()
+}
+
 proptest! {
     /// Sums of products of small integers are exact.
     #[test]
@@ -199,7 +221,7 @@ proptest! {
             let a = Operand::new([depth, rows], of_a, seed, 2, -9..10, write);
             let b = Operand::new([depth, columns], of_b, seed + 1, 2, -7..8, write);
             check::<Bf16>(&a, &b, [rows, columns], false, 0);
-            if rows <= FEW && of_a == Order::AlongK && of_b == Order::Across {
+            if rows <= few_rows() && of_a == Order::AlongK && of_b == Order::Across {
                 let mut to = vec![0.0; rows * columns];
                 // SAFETY: the operands have these extents, and the CPU has been asked.
                 unsafe { few([rows, columns, depth], (a.source(), b.source()), &mut to, columns) };
@@ -212,28 +234,49 @@ proptest! {
     }
 
     #[test]
-    fn halves_are_widened_in_registers(
-        rows in 0..=most_rows_of_halves(), columns in 1usize..20, depth in 0usize..80, seed in 0usize..100,
+    fn rows_of_b_are_widened_in_registers(
+        rows in 0usize..=50, columns in 16usize..90, depth in 0usize..150, seed in 0usize..100,
     ) {
-        if multiplies_halves() {
-            let least = f64::from(f16::from_bits(1));
-            let of_a: Vec<f32> = (0..rows * depth).map(|at| (at * 7 + seed) as f32 % 19.0 - 9.0).collect();
-            let a = Matrix { pointer: of_a.as_ptr(), row: depth as isize, column: 1 };
-            let write_f16 = |x: i64| f16::from_f64(x as f64 * least).to_le_bytes().to_vec();
-            let write_bf16 = |x: i64| bf16::from_f32(x as f32).to_le_bytes().to_vec();
-            let subnormal = Operand::new([depth, columns], Order::AlongK, seed, 2, -7..8, write_f16);
-            let b = Operand::new([depth, columns], Order::AlongK, seed, 2, -7..8, write_bf16);
-            let (mut f16s, mut bf16s) = (vec![f32::NAN; rows * columns], vec![f32::NAN; rows * columns]);
+        let a: Vec<f32> = (0..rows * depth).map(|at| (at * 7 + seed) as f32 % 19.0 - 9.0).collect();
+        let of_a = Matrix { pointer: a.as_ptr(), row: depth as isize, column: 1 };
+        let [f32s, f16s, bf16s] = widened(Order::Across, [depth, columns], seed);
+        for avx512 in instruction_sets() {
+            let mut results: [Vec<f32>; 3] = std::array::from_fn(|_| vec![f32::NAN; rows * columns]);
+            let extents = [rows, columns, depth];
             // SAFETY: the operands have these extents, and the CPU has been asked.
             unsafe {
-                halves::<f16>([rows, columns, depth], a, subnormal.source(), &mut f16s, [columns, 1]);
-                halves::<bf16>([rows, columns, depth], a, b.source(), &mut bf16s, [1, rows]);
+                widened_rows_by::<f32>(avx512, extents, of_a, f32s.source(), &mut results[0]);
+                widened_rows_by::<f16>(avx512, extents, of_a, f16s.source(), &mut results[1]);
+                widened_rows_by::<bf16>(avx512, extents, of_a, bf16s.source(), &mut results[2]);
             }
-            for (at, x) in f16s.into_iter().enumerate() {
-                let row = &of_a[at / columns * depth..];
-                let wanted: f64 = (0..depth).map(|k| f64::from(row[k]) * b.at(k, at % columns) as f64).sum();
-                let turned = bf16s[at % columns * rows + at / columns];
-                prop_assert_eq!([f64::from(x), f64::from(turned)], [wanted * least, wanted]);
+            for at in 0..rows * columns {
+                let wanted = dot(&a[at / columns * depth..], &f32s, at % columns);
+                let given = results.each_ref().map(|result| f64::from(result[at]));
+                prop_assert_eq!(given, [wanted, wanted * f64::from(f16::from_bits(1)), wanted]);
+            }
+        }
+    }
+
+    #[test]
+    fn halves_are_widened_in_registers(
+        rows in 0usize..=18, columns in 1usize..20, depth in 0usize..80, seed in 0usize..100,
+    ) {
+        let a: Vec<f32> = (0..rows * depth).map(|at| (at * 7 + seed) as f32 % 19.0 - 9.0).collect();
+        let [f32s, f16s, bf16s] = widened(Order::AlongK, [depth, columns], seed);
+        for avx512 in instruction_sets() {
+            let rows = if avx512 { rows } else { rows.min(4) };
+            let of_a = Matrix { pointer: a.as_ptr(), row: depth as isize, column: 1 };
+            let mut results: [Vec<f32>; 2] = std::array::from_fn(|_| vec![f32::NAN; rows * columns]);
+            // SAFETY: the operands have these extents, and the CPU has been asked.
+            unsafe {
+                let extents = [rows, columns, depth];
+                halves_by::<f16>(avx512, extents, of_a, f16s.source(), &mut results[0], [columns, 1]);
+                halves_by::<bf16>(avx512, extents, of_a, bf16s.source(), &mut results[1], [1, rows]);
+            }
+            for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                let wanted = dot(&a[i * depth..], &f32s, j);
+                let given = [results[0][i * columns + j], results[1][j * rows + i]].map(f64::from);
+                prop_assert_eq!(given, [wanted * f64::from(f16::from_bits(1)), wanted]);
             }
         }
     }
