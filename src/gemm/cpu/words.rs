@@ -152,15 +152,16 @@ impl Product<'_> {
     ) -> bool {
         let [m, n, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
         let (a, b) = self.sources(tile, depth.start);
-        let (multiply, least): (unsafe fn([usize; 3], Matrix<f32>, Source, &mut [f32]), _) = match self.b.element {
-            // (One row reads them in longer pieces.)
-            ElementType::F32 => (widened_rows::<f32>, 2),
-            ElementType::BF16 => (widened_rows::<bf16>, 1),
-            ElementType::F16 => (widened_rows::<f16>, 1),
+        let multiply = match self.b.element {
+            ElementType::F32 => widened_rows::<f32>,
+            ElementType::BF16 => widened_rows::<bf16>,
+            ElementType::F16 => widened_rows::<f16>,
             _ => return false,
         };
-        let most = most_widened_rows(self.b.element == ElementType::F32);
-        let are_few = (least..=most).contains(&m) && n >= fewest_columns();
+        let are_f32s = self.b.element == ElementType::F32;
+        // (One row reads f32s in longer pieces.)
+        let least = if are_f32s { 2 } else { 1 };
+        let are_few = (least..=most_widened_rows(are_f32s)).contains(&m) && n >= fewest_columns();
         let is_along = b.across == self.b.element.size() as isize;
         if self.patches.is_some() || !are_few || !is_along || !multiplies_halves() {
             return false;
