@@ -35,9 +35,9 @@ const FEW_DOTS: usize = 12;
 /// The same where a CPU multiplies tiles: 4×3072×768 bf16s take 0.29 ms as dot products and 0.42 by tiles, 8×3072×768 0.51 and
 /// 0.42 (one core of a Xeon with AMX).
 const FEW_BESIDE_TILES: usize = 5;
-/// Elements along K of f32s that are multiplied at a time as dot products: those of so many rows, and of as many columns, stay
-/// in a first-level cache of 32 KiB.
-const DEEP_DOTS: usize = 384;
+/// Elements of f32 rows that are multiplied at a time as dot products: they, and those of as many columns, stay in a first-level cache
+/// of 32 KiB.
+const NEAR_DOTS: usize = 384 * FEW_DOTS;
 /// Elements along K whose products 32 bits hold: 2^31 / (255 · 128), of which this is a half.
 const EXACT: usize = 1 << 15;
 
@@ -65,7 +65,9 @@ impl Product<'_> {
         let (m, n) = (tile.rows.len(), tile.columns.len());
         if a.along == 4 && b.along == 4 && m <= FEW_DOTS && !self.is_packed::<F32>(tile, &depth, false) {
             to.fill(0.0);
-            for part in parts(depth, DEEP_DOTS * FEW_DOTS / m.max(1)) {
+            // Parts are nearly of the same length.
+            let times = (m * depth.len()).div_ceil(NEAR_DOTS).max(1);
+            for part in parts(depth.clone(), depth.len().div_ceil(times).next_multiple_of(PANEL).max(PANEL)) {
                 // SAFETY: the CPU multiplies words of f32s; the caller's promise.
                 unsafe { dots::<F32>([m, n, part.len()], self.sources(tile, part.start), false, to, n) };
             }

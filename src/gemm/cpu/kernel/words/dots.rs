@@ -119,11 +119,11 @@ impl<W: Avx512> Work for Dots<W> {
 }
 
 impl<W: Avx512> Dots<W> {
-    /// Which bytes of a vector are elements, from this one along K on.
+    /// Which bytes of a vector are elements, from one along K on that there is.
     #[inline(always)]
-    fn mask(&self, k: usize) -> u64 {
-        let count = self.depth.saturating_sub(k).min(LANES * W::ELEMENTS);
-        u64::MAX.checked_shr(64 - (count * 4 / W::ELEMENTS) as u32).unwrap_or(0)
+    const fn mask(&self, k: usize) -> u64 {
+        let (left, step) = (self.depth - k, LANES * W::ELEMENTS);
+        u64::MAX >> (64 - 4 / W::ELEMENTS * if left < step { left } else { step })
     }
 
     /// B's integers, signed where they were unsigned and the other way round.
