@@ -28,6 +28,7 @@ const LAYERS: &[&str] = &[
     "runtime/src",
     "runtime/src/cuda",
     "runtime/src/host.rs",
+    "runtime/src/host_bytes.rs",
     "runtime/src/host_memory.rs",
     "runtime/src/emulated.rs",
     "runtime/src/status.rs",
