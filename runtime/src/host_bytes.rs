@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use crate::error::{Error, Result};
 use crate::host::physical_memory;
 
 /// Alignment of all: a cache line, which is also the widest vector register.
@@ -29,19 +30,22 @@ unsafe impl Send for HostBytes {}
 unsafe impl Sync for HostBytes {}
 
 impl HostBytes {
-    /// This many; `None` if there is not enough memory. (Linux grants more than it has, and kills the process that uses it.)
-    #[must_use]
-    pub fn zeroed(count: usize) -> Option<Self> {
-        let layout = layout(count)?;
+    /// This many.
+    ///
+    /// # Errors
+    /// There is not enough memory: Linux grants more than it has, and kills the process that uses it.
+    pub fn zeroed(count: usize) -> Result<Self> {
+        let fail = || Error::OutOfMemory { device: "the CPU".to_owned(), bytes: count };
+        let layout = layout(count).ok_or_else(fail)?;
         if count as u64 > physical_memory().unwrap_or(u64::MAX) {
-            return None;
+            return Err(fail());
         }
         // SAFETY: the size is not 0.
-        let pointer = NonNull::new(unsafe { alloc::alloc(layout) })?;
+        let pointer = NonNull::new(unsafe { alloc::alloc(layout) }).ok_or_else(fail)?;
         ask_for_large_pages(pointer, layout);
         // SAFETY: the allocation has as many.
         unsafe { pointer.write_bytes(0, count) };
-        Some(Self { pointer, count, layout })
+        Ok(Self { pointer, count, layout })
     }
 
     /// Where the first one is, also for those who write them while others have a reference to this value.
@@ -130,8 +134,9 @@ mod tests {
     #[test]
     fn too_many_are_refused() {
         let too_much = physical_memory().map_or(isize::MAX as usize, |bytes| bytes as usize + 1);
-        assert!(
-            [too_much, isize::MAX as usize, usize::MAX].into_iter().all(|count| HostBytes::zeroed(count).is_none())
-        );
+        for count in [too_much, isize::MAX as usize, usize::MAX] {
+            let refused = HostBytes::zeroed(count);
+            assert!(matches!(refused, Err(Error::OutOfMemory { bytes, .. }) if bytes == count), "{refused:?}");
+        }
     }
 }

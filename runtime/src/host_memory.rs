@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::element::{Element, ElementType, PlainElement};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exchange_error::ExchangeError;
 use crate::host_bytes::HostBytes;
 
@@ -76,8 +76,7 @@ unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
     pub(crate) fn zeroed(bytes: usize) -> Result<Self> {
-        let fail = || Error::OutOfMemory { device: "the CPU".to_owned(), bytes };
-        let zeroed = HostBytes::zeroed(bytes).ok_or_else(fail)?;
+        let zeroed = HostBytes::zeroed(bytes)?;
         Ok(Self::new(zeroed.pointer(), bytes, Rights::ALL, Owner::Allocated { _bytes: zeroed }))
     }
 
@@ -217,6 +216,7 @@ impl fmt::Debug for HostMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn memory_starts_zeroed_and_keeps_what_is_written() {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
-use epilogue_runtime::HostBytes;
+use epilogue_runtime::{Error, HostBytes};
 
 /// Elements, the first at the beginning of a cache line. Those nobody has written are 0.
 #[derive(Debug)]
@@ -25,10 +25,13 @@ impl<T: Pod> Lines<T> {
         Self::try_zeroed(length).expect("memory for a tile")
     }
 
-    /// This many; `None` if there is not enough memory.
-    pub(crate) fn try_zeroed(length: usize) -> Option<Self> {
-        let memory = Some(HostBytes::zeroed(length.checked_mul(size_of::<T>())?)?);
-        Some(Self { memory, element: PhantomData })
+    /// This many.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn try_zeroed(length: usize) -> Result<Self, Error> {
+        let memory = Some(HostBytes::zeroed(length.saturating_mul(size_of::<T>()))?);
+        Ok(Self { memory, element: PhantomData })
     }
 
     /// Has this many elements at least: those that it has had, and others that are 0.

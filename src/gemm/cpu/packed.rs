@@ -52,7 +52,7 @@ unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, 
     let of_part = |first: usize| DEEP.min(k - first);
     let words_of_all = (0..k).step_by(DEEP).map(|first| panel_words(n, of_part(first).div_ceil(W::ELEMENTS))).sum();
     let count = matrices.saturating_mul(words_of_all);
-    let mut words = Lines::<i32>::try_zeroed(count).ok_or_else(|| no_memory(b, count))?;
+    let mut words = Lines::<i32>::try_zeroed(count)?;
     let mut contents = Vec::new();
     let mut to = &mut words[..];
     for matrix in 0..matrices {
@@ -72,11 +72,6 @@ unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, 
         }
     }
     Ok(WholePanels { words, contents, elements: W::ELEMENTS, flipped, matrices, extents: [k, n] })
-}
-
-fn no_memory(b: &DeviceTensor, words: usize) -> Error {
-    let (device, bytes) = (b.device().to_string(), words.saturating_mul(4));
-    epilogue_runtime::Error::OutOfMemory { device, bytes }.into()
 }
 
 impl WholePanels {

@@ -2,8 +2,6 @@
 
 use std::sync::Mutex;
 
-use epilogue_runtime::Device;
-
 use super::element::View;
 use super::tile::Extents;
 use crate::evt::{Binding, BroadcastClass, Phases, Slot};
@@ -73,8 +71,7 @@ impl Slots {
             let (batch, rows, columns) = slot.extents(extents.batch, extents.m, extents.n);
             let bytes = [rows, columns, slot.element.size()].into_iter().fold(batch, usize::saturating_mul);
             if homes[number] == number && memory.len() < bytes {
-                let fail = || epilogue_runtime::Error::OutOfMemory { device: Device::cpu().to_string(), bytes };
-                *memory = Lines::try_zeroed(bytes).ok_or_else(fail)?;
+                *memory = Lines::try_zeroed(bytes)?;
             }
         }
         Ok(())

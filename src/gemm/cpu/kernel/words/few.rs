@@ -5,9 +5,11 @@ use std::arch::x86_64::{
     __m512i, __mmask32, _MM_HINT_T1, _mm_prefetch, _mm512_maskz_loadu_epi16, _mm512_set1_epi32, _mm512_setzero_si512,
     _mm512_shuffle_i32x4, _mm512_unpackhi_epi16, _mm512_unpacklo_epi16,
 };
+use std::ops::Range;
 
 use super::block::add;
 use super::pack::{Least, Magnitude, Source};
+use super::steps::{ahead, shares};
 use super::{Avx512 as _, Bf16, LANES, Words as _, Work};
 
 /// The most rows at a time.
@@ -16,10 +18,6 @@ const HIGH: usize = 6;
 pub(in crate::gemm::cpu) fn few_rows() -> usize {
     if Bf16::tiles().is_some() { HIGH } else { 2 * HIGH }
 }
-
-/// Rows of B that are fetched ahead. (Zen 4, one core, 3072 columns of 768 bf16s from memory by 4 rows: 0.46 ms without, 0.36 with
-/// 16 rows, 0.21 with 64.)
-const AHEAD: usize = 64;
 
 /// Columns in a vector of B's elements.
 const WIDE: usize = 2 * LANES;
@@ -40,15 +38,12 @@ pub(in crate::gemm::cpu) unsafe fn few(
     stride: usize,
 ) -> Magnitude {
     assert!(rows == 0 || columns == 0 || to.len() >= (rows - 1) * stride + columns, "room for the block");
-    let times = rows.div_ceil(HIGH);
-    let some = |time: usize| {
-        let first = time * rows / times;
-        let rows = (time + 1) * rows / times - first;
-        let (a, to) = (Source { pointer: a.at(0, first), ..a }, to[first * stride..].as_mut_ptr());
+    let some = |share: Range<usize>| {
+        let (a, to) = (Source { pointer: a.at(0, share.start), ..a }, to[share.start * stride..].as_mut_ptr());
         // SAFETY: the caller's promise, and what was tested.
-        unsafe { Bf16::compiled_for(Few { rows, columns, depth, a, b, to, stride }) }
+        unsafe { Bf16::compiled_for(Few { rows: share.len(), columns, depth, a, b, to, stride }) }
     };
-    (0..times).map(some).min().unwrap_or(Magnitude::NONE)
+    shares(rows, HIGH).map(some).min().unwrap_or(Magnitude::NONE)
 }
 
 struct Few {
@@ -95,13 +90,6 @@ impl Few {
         }
     }
 
-    /// The row of B that is so many after this one, or the first rows of the columns after these.
-    #[inline(always)]
-    fn ahead(&self, k: usize, column: usize, wide: usize) -> (usize, usize) {
-        let row = k + AHEAD;
-        if row < self.depth { (row, column) } else { (row - self.depth, column + wide) }
-    }
-
     #[inline(always)]
     unsafe fn sums<const HIGH: usize, const VECTORS: usize>(&self, column: usize, least: Least) -> Least {
         // SAFETY: the caller's promise; only elements that there are are read, and what is fetched may be at any address.
@@ -116,12 +104,12 @@ impl Few {
             let mut sums = [[[Bf16::zero(); 2]; VECTORS]; HIGH];
             for k in (0..self.depth).step_by(2) {
                 let is_pair = k + 1 < self.depth;
-                let ahead = self.ahead(k, column, VECTORS * WIDE);
+                let (row, first) = ahead(k, self.depth, &(column..column + VECTORS * WIDE));
                 let mut words = [[_mm512_setzero_si512(); 2]; VECTORS];
                 for (j, (words, mask)) in words.iter_mut().zip(masks).enumerate() {
                     let at = |k| self.b.at(k, column + j * WIDE).cast();
                     for i in [0, 1] {
-                        _mm_prefetch::<_MM_HINT_T1>(self.b.at(ahead.0 + i, ahead.1 + j * WIDE).cast());
+                        _mm_prefetch::<_MM_HINT_T1>(self.b.at(row + i, first + j * WIDE).cast());
                     }
                     let first = _mm512_maskz_loadu_epi16(mask, at(k));
                     let second = _mm512_maskz_loadu_epi16(if is_pair { mask } else { 0 }, at(k + 1));

@@ -1,18 +1,12 @@
 //! Dot products of a few rows of f32s with columns of bf16s or f16s, contiguous along K: these are widened in registers, where a CPU
 //! has no instructions that multiply their [words](super).
 
-use std::arch::x86_64::{
-    __m256, __m512, _MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm256_castsi256_ps, _mm256_cvtepu16_epi32,
-    _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_set1_ps, _mm256_setzero_ps,
-    _mm256_slli_epi32, _mm256_storeu_ps, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_reduce_add_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_slli_epi32, _mm512_storeu_ps,
-};
-
-use half::{bf16, f16};
+use std::arch::x86_64::{__m256, __m512, _MM_HINT_T1, _mm_prefetch};
 
 use super::super::Matrix;
 use super::multiplies_f32;
 use super::pack::Source;
+use super::vector::{Vector, Widened};
 
 /// The most rows at a time: with AVX-512, and without.
 const HIGH: usize = 6;
@@ -25,168 +19,6 @@ pub(in crate::gemm::cpu) fn most_rows_of_halves() -> usize {
 
 const fn most_rows_by(avx512: bool) -> usize {
     if avx512 { 3 * HIGH } else { HIGH_BY_AVX2 }
-}
-
-/// A type whose elements are widened to f32s in registers.
-pub(in crate::gemm::cpu) trait Widened: Copy + Into<f32> {
-    /// # Safety
-    /// There must be eight elements; the CPU must have AVX2 and F16C.
-    unsafe fn widen_8(from: *const Self) -> __m256;
-
-    /// # Safety
-    /// There must be sixteen elements; the CPU must have AVX-512.
-    unsafe fn widen_16(from: *const Self) -> __m512;
-}
-
-impl Widened for f32 {
-    #[inline(always)]
-    unsafe fn widen_8(from: *const Self) -> __m256 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn widen_16(from: *const Self) -> __m512 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_loadu_ps(from) }
-    }
-}
-
-impl Widened for bf16 {
-    #[inline(always)]
-    unsafe fn widen_8(from: *const Self) -> __m256 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast())))) }
-    }
-
-    #[inline(always)]
-    unsafe fn widen_16(from: *const Self) -> __m512 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())))) }
-    }
-}
-
-impl Widened for f16 {
-    #[inline(always)]
-    unsafe fn widen_8(from: *const Self) -> __m256 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
-    }
-
-    #[inline(always)]
-    unsafe fn widen_16(from: *const Self) -> __m512 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
-    }
-}
-
-/// A vector of f32s.
-///
-/// # Safety
-/// The CPU must have its instructions; addresses must be those of as many elements as it has.
-pub(super) trait Vector: Copy {
-    const LANES: usize;
-    unsafe fn zero() -> Self;
-    unsafe fn splat(x: f32) -> Self;
-    unsafe fn load(from: *const f32) -> Self;
-    unsafe fn widen<H: Widened>(from: *const H) -> Self;
-    unsafe fn multiply_add(self, by: Self, to: Self) -> Self;
-    unsafe fn store(self, to: *mut f32);
-    unsafe fn total(self) -> f32;
-}
-
-impl Vector for __m256 {
-    const LANES: usize = 8;
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_setzero_ps() }
-    }
-
-    #[inline(always)]
-    unsafe fn splat(x: f32) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_set1_ps(x) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn widen<H: Widened>(from: *const H) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { H::widen_8(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn multiply_add(self, by: Self, to: Self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_fmadd_ps(self, by, to) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_storeu_ps(to, self) }
-    }
-
-    #[inline(always)]
-    unsafe fn total(self) -> f32 {
-        let mut lanes = [0.0; Self::LANES];
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), self) };
-        lanes.into_iter().sum()
-    }
-}
-
-impl Vector for __m512 {
-    const LANES: usize = 16;
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_setzero_ps() }
-    }
-
-    #[inline(always)]
-    unsafe fn splat(x: f32) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_set1_ps(x) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn widen<H: Widened>(from: *const H) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { H::widen_16(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn multiply_add(self, by: Self, to: Self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_fmadd_ps(self, by, to) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_storeu_ps(to, self) }
-    }
-
-    #[inline(always)]
-    unsafe fn total(self) -> f32 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_reduce_add_ps(self) }
-    }
 }
 
 /// `to = a · b` for at most [`most_rows_of_halves`] rows, this many columns and elements along K; element `[i, j]` goes to the place

@@ -34,8 +34,10 @@ mod few;
 mod halves;
 mod operands;
 mod pack;
+mod steps;
 #[cfg(test)]
 mod tests;
+mod vector;
 mod widened_rows;
 
 use std::arch::x86_64::{

@@ -3,9 +3,10 @@
 use std::arch::x86_64::{__m256, __m512, _MM_HINT_T1, _mm_prefetch};
 
 use super::super::Matrix;
-use super::halves::{Vector, Widened};
 use super::multiplies_f32;
 use super::pack::Source;
+use super::steps::{ahead, shares};
+use super::vector::{Vector, Widened};
 
 /// The most rows: with more, packing B is as fast. (Zen 4, one core, f32s, of 16 and 48 rows: 3072×768 0.74 and 2.2 ms, packed 1.2
 /// and 2.7; 4096×4096 8.8 and 20 ms, packed 11 and 20.) Without AVX-512, the `gemm` crate is as fast for f32s, and for many rows.
@@ -20,10 +21,6 @@ pub(in crate::gemm::cpu) fn most_widened_rows(are_f32s: bool) -> usize {
 /// The most rows at a time: with AVX-512, and without.
 const HIGH: usize = 12;
 const HIGH_BY_AVX2: usize = 6;
-
-/// Rows of B that are fetched ahead. (Zen 4, one core, 3072 columns of 768 f32s from memory by 12 rows: 0.61 ms; by the `gemm`
-/// crate, which fetches nothing, 1.2.)
-const AHEAD: usize = 64;
 
 /// The fewest columns: those of a vector.
 pub(in crate::gemm::cpu) fn fewest_columns() -> usize {
@@ -62,13 +59,9 @@ pub(super) unsafe fn widened_rows_by<H: Widened>(
 ) {
     let are_enough = columns >= fewest_by(avx512) && to.len() >= rows * columns;
     assert!(are_enough, "columns for a vector, and room for the product");
-    // Nearly as many rows at each time.
-    let times = rows.div_ceil(if avx512 { HIGH } else { HIGH_BY_AVX2 });
-    for time in 0..times {
-        let first = time * rows / times;
-        let rows = (time + 1) * rows / times - first;
-        let to = to[first * columns..].as_mut_ptr();
-        let some = Rows { first, rows, columns, depth, a, b, to };
+    for share in shares(rows, if avx512 { HIGH } else { HIGH_BY_AVX2 }) {
+        let to = to[share.start * columns..].as_mut_ptr();
+        let some = Rows { first: share.start, rows: share.len(), columns, depth, a, b, to };
         // SAFETY: the caller's promise, and what was tested.
         unsafe {
             if avx512 {
@@ -151,12 +144,11 @@ impl Rows {
         unsafe {
             let mut sums = [[V::zero(); WIDE]; HIGH];
             for k in 0..self.depth {
-                let later = k + AHEAD;
-                let (ahead, next) = if later < self.depth { (later, 0) } else { (later - self.depth, WIDE) };
+                let (row, first) = ahead(k, self.depth, &(column..column + WIDE * V::LANES));
                 let mut of_b = [V::zero(); WIDE];
                 for (j, to) in of_b.iter_mut().enumerate() {
                     *to = V::widen(self.b.at(k, column + j * V::LANES).cast::<H>());
-                    _mm_prefetch::<_MM_HINT_T1>(self.b.at(ahead, column + (next + j) * V::LANES).cast());
+                    _mm_prefetch::<_MM_HINT_T1>(self.b.at(row, first + j * V::LANES).cast());
                 }
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let of_a = V::splat(self.a.at(self.first + i, k).pointer.read_unaligned());
