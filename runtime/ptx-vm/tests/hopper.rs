@@ -287,3 +287,43 @@ fn multiply_and_check(machine: &Machine, text: &str, a: &dyn Fn(usize, usize) ->
         assert_eq!(f32::from_bits(bits), expected, "row {row}, column {column}");
     }
 }
+
+/// While others run, a warp that was suspended looks at its mbarrier, and is not run to be suspended again.
+#[test]
+fn warps_that_wait_for_an_mbarrier_take_few_turns() {
+    const MEETINGS: u64 = 1000;
+    // Warps 0 and 1 meet again and again; then one of them arrives, for which the other six wait.
+    let text = format!(
+        ".visible .entry k() {{ .shared .align 8 .b64 b; .reg .b32 %r<9>; .reg .b64 %rd<3>; .reg .pred %p<4>;
+        mov.u32 %r0, %tid.x; setp.ne.u32 %p1, %r0, 0; @%p1 bra BEGIN; mbarrier.init.shared.b64 [b], 1;
+        BEGIN: bar.sync 0; setp.ge.u32 %p1, %r0, 64; @%p1 bra TRY; mov.u32 %r1, 0;
+        MEET: bar.sync 1, 64; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, {MEETINGS}; @%p1 bra MEET;
+        setp.ne.u32 %p1, %r0, 0; @%p1 bra END; mbarrier.arrive.shared.b64 %rd1, [b]; bra END;
+        TRY: mbarrier.try_wait.parity.shared.b64 %p2, [b], 0; @!%p2 bra TRY;
+        END: ret; }}"
+    );
+    let machine = Machine::new(options().statistics(true));
+    let report = launch(&machine, &text, &Launch::new([1, 1, 1], [256, 1, 1]), &[]).unwrap();
+    let (_, tries) = report.statistics.by_opcode.iter().find(|(opcode, _)| opcode.contains("try_wait")).unwrap();
+    assert!((6..6 * MEETINGS / 10).contains(tries), "{tries}");
+}
+
+/// What follows a wait that ended without success may be what others need.
+#[test]
+fn a_wait_ends_while_others_run() {
+    // Warps 0 and 1 meet until the third has tried three times; then one of them arrives.
+    let text = ".visible .entry k() { .shared .align 8 .b64 b; .shared .align 4 .b32 tries;
+        .reg .b32 %r<9>; .reg .b64 %rd<3>; .reg .pred %p<4>;
+        mov.u32 %r0, %tid.x; setp.ne.u32 %p1, %r0, 0; @%p1 bra BEGIN;
+        mbarrier.init.shared.b64 [b], 1; st.shared.u32 [tries], 0;
+        BEGIN: bar.sync 0; setp.ge.u32 %p1, %r0, 64; @%p1 bra TRY;
+        MEET: bar.sync 1, 64; ld.volatile.shared.u32 %r2, [tries]; setp.lt.u32 %p1, %r2, 96; @%p1 bra MEET;
+        setp.ne.u32 %p1, %r0, 0; @%p1 bra END; mbarrier.arrive.shared.b64 %rd1, [b]; bra END;
+        TRY: mbarrier.try_wait.parity.shared.b64 %p2, [b], 0; @%p2 bra END;
+        atom.shared.add.u32 %r3, [tries], 1; bra TRY;
+        END: ret; }";
+    for completion in MODES {
+        let machine = Machine::new(options().completion(completion).instruction_limit(1 << 16));
+        launch(&machine, text, &Launch::new([1, 1, 1], [96, 1, 1]), &[]).unwrap();
+    }
+}

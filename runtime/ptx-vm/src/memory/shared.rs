@@ -58,6 +58,12 @@ impl SharedMemory {
         self.words.as_mut_ptr().cast()
     }
 
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the words are initialised and at least `size` bytes long; u8 has no alignment.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.size as usize) }
+    }
+
     /// Its bytes, for writing.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {

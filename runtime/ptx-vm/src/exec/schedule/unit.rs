@@ -118,7 +118,11 @@ impl Unit {
             if !matches!(before, Status::Ready | Status::Polling) {
                 continue;
             }
+            if self.stalled_rounds == 0 && self.warps[index].sleeps(&self.cluster) {
+                continue;
+            }
             self.warps[index].status = Status::Ready;
+            self.warps[index].suspended = 0;
             self.turn(index, before == Status::Polling, launch, worker)?;
             let after = self.warps[index].status;
             moved |= after != Status::Polling;
@@ -341,6 +345,8 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
         status: Status::Done,
         last_poll: u32::MAX,
         polls: vec![],
+        suspended: 0,
+        slept: 0,
         local: vec![0; program.local_bytes as usize * 32],
         ended_frames: vec![],
         copies: Default::default(),

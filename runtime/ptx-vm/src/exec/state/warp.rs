@@ -57,6 +57,10 @@ pub(in crate::exec) struct Warp {
     pub(in crate::exec) last_poll: u32,
     /// What lanes polled last.
     pub(in crate::exec) polls: Vec<Poll>,
+    /// Lanes that `mbarrier.try_wait` suspended at the end of the last turn.
+    pub(in crate::exec) suspended: u32,
+    /// The number of turns in a row that it has not taken, because all its lanes were suspended.
+    pub(in crate::exec) slept: u32,
     pub(in crate::exec) local: Vec<u8>,
     /// Start and size in local memory of the frames of functions that have returned, and in which lanes.
     pub(in crate::exec) ended_frames: Vec<(u32, u32, u32)>,
@@ -106,6 +110,8 @@ impl Warp {
         self.status = Status::Ready;
         self.last_poll = u32::MAX;
         self.polls.clear();
+        self.suspended = 0;
+        self.slept = 0;
         self.copies.clear();
         self.bulk.clear();
         self.products.clear();

@@ -88,6 +88,12 @@ impl Context<'_> {
         if i.has(AccessFlags::GENERIC_SHARED) { addresses.map(|a| a.wrapping_sub(window::SHARED)) } else { addresses }
     }
 
+    /// The mbarrier at a lane's address, with its place.
+    fn mbarrier_at(&mut self, lane: usize, address: u64) -> Result<(usize, u32, Mbarrier), Flow> {
+        let (block, offset) = self.shared_place(lane, address, 8, 8)?;
+        Ok((block, offset, self.mbarrier(lane, block, offset)?))
+    }
+
     fn mbarrier(&mut self, lane: usize, block: usize, offset: u32) -> Result<Mbarrier, Flow> {
         let shared = &mut self.cluster.blocks[block].shared;
         if !shared.is_written(offset, 8) {
@@ -142,16 +148,21 @@ pub(in crate::exec) fn changed(mut barrier: Mbarrier, change: Change) -> Result<
 }
 
 impl crate::exec::state::block::Cluster {
-    pub(in crate::exec) fn read_u64(&mut self, block: usize, offset: u32) -> u64 {
+    pub(in crate::exec) fn read_u64(&self, block: usize, offset: u32) -> u64 {
         let mut raw = [0; 8];
         let at = offset as usize;
-        raw.copy_from_slice(&self.blocks[block].shared.bytes_mut()[at..at + 8]);
+        raw.copy_from_slice(&self.blocks[block].shared.bytes()[at..at + 8]);
         u64::from_le_bytes(raw)
     }
 
     pub(in crate::exec) fn write_u64(&mut self, block: usize, offset: u32, value: u64) {
         let at = offset as usize;
         self.blocks[block].shared.bytes_mut()[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// The parity of an mbarrier's phase.
+    pub(in crate::exec) fn mbarrier_phase(&self, block: usize, offset: u32) -> u64 {
+        Mbarrier::from_bits(self.read_u64(block, offset)).phase
     }
 
     /// Completes transactions. True if this completes the phase.
@@ -314,15 +325,17 @@ impl Operation for TestWait {
         let addresses = context.mbarrier_addresses(i);
         let mut complete = 0;
         let mut waiting: Vec<(Target, u32)> = vec![];
+        // Lanes mostly wait for one mbarrier.
+        let mut found: Option<(u64, (usize, u32, Mbarrier))> = None;
         for lane in lanes_of(mask) {
-            let (block, offset) = match context.shared_place(lane, addresses[lane], 8, 8) {
-                Ok(place) => place,
-                Err(flow) => return flow,
+            let (block, offset, barrier) = match found {
+                Some((address, mbarrier)) if address == addresses[lane] => mbarrier,
+                _ => match context.mbarrier_at(lane, addresses[lane]) {
+                    Ok(mbarrier) => mbarrier,
+                    Err(flow) => return flow,
+                },
             };
-            let barrier = match context.mbarrier(lane, block, offset) {
-                Ok(barrier) => barrier,
-                Err(flow) => return flow,
-            };
+            found = Some((addresses[lane], (block, offset, barrier)));
             let waited = if i.has(MbarrierFlags::PARITY) {
                 u64::from(context.get::<u32>(i.b, lane) & 1)
             } else {
@@ -358,6 +371,9 @@ impl Operation for TestWait {
         }
         for (target, lanes) in waiting {
             context.warp.note_poll(Poll { pc: context.pc, lanes, target });
+            if i.has(MbarrierFlags::SUSPENDS) {
+                context.warp.suspended |= lanes;
+            }
         }
         context.warp.status = Status::Polling;
         Flow::Pause

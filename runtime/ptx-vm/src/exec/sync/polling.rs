@@ -4,6 +4,7 @@ use crate::error::Waiter;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::memory::access::Addresses;
 use crate::exec::schedule::unit::Unit;
+use crate::exec::state::block::Cluster;
 use crate::exec::state::launch::LaunchState;
 use crate::exec::state::poll::{Poll, Target};
 use crate::exec::state::warp::{Status, Warp};
@@ -18,6 +19,23 @@ impl Warp {
         }
         self.polls.retain(|p| p.lanes != 0);
         self.polls.push(poll);
+    }
+
+    /// Whether it would only be suspended again in its next turn: no lane can run, and nothing has come that its lanes wait for.
+    /// It takes a turn now and then all the same, since a wait may end after a time, and what follows may help others.
+    pub(in crate::exec) fn sleeps(&mut self, cluster: &Cluster) -> bool {
+        /// The most turns in a row that it doesn't take.
+        const MOST: u32 = 64;
+        let nobody_runs = self.suspended != 0 && self.suspended == self.mask && self.groups.iter().all(|g| g.waits);
+        let has_come = |poll: &Poll| match poll.target {
+            Target::Mbarrier { block, offset, parity } => cluster.mbarrier_phase(block, offset) != parity,
+            Target::Shared(_) | Target::Global(_) | Target::Warpgroup => true,
+        };
+        let sleeps = nobody_runs
+            && self.slept < MOST
+            && !self.polls.iter().any(|poll| poll.lanes & self.suspended != 0 && has_come(poll));
+        self.slept = if sleeps { self.slept + 1 } else { 0 };
+        sleeps
     }
 
     /// Whether what it polls for may come from outside of the cluster.
