@@ -25,6 +25,7 @@ mod autotune;
 mod builder;
 mod bundled;
 pub(crate) mod cpu;
+mod description;
 mod emit;
 mod kernel;
 pub mod launch;

@@ -71,6 +71,11 @@ impl<E> Gemm<E> {
         Self { plan: Arc::new(plan), epilogue: PhantomData }
     }
 
+    /// The same plan with another type: `()` for code that is compiled once, not for each epilogue.
+    pub(super) fn retyped<F>(&self) -> Gemm<F> {
+        Gemm { plan: Arc::clone(&self.plan), epilogue: PhantomData }
+    }
+
     /// Multiplies and runs the epilogue, on the device's default stream. Reading an output back waits for it.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use super::run::check;
 use super::run::groups::read_groups;
 use super::run::images::{OutputImages, with_matrices};
 use super::run::picked::read_picked;
+use super::run::plan::Plan;
 use super::run::scattered::Placed;
 use crate::evt::reference::{
     self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product, Scales,
@@ -63,94 +64,97 @@ impl<E> Gemm<E> {
         b: impl Into<Right<'r>>,
         arguments: &[Argument<'_>],
     ) -> Result<Reference, Error> {
-        let (a, b) = (a.into(), b.into());
-        let plan = self.inner();
-        let tree = plan.tree();
-        check::operands(&plan.device, tree, a, &b)?;
-        let images = OutputImages::of(a, &b, tree)?;
-        let reference = with_matrices(a, &b, tree, arguments, |a, b, of| self.reference_product(a, b, of))?;
-        Ok(Reference { images, ..reference })
+        reference_of(self.inner(), a.into(), &b.into(), arguments)
     }
+}
 
-    fn reference_product(&self, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
-        let plan = self.inner();
-        let tree = plan.tree();
-        let problem = Problem::of(a, b.clone())?;
-        let tile = plan.choice.tile();
-        check::arguments(&plan.device, tree, &problem, tile, (a, b), arguments)?;
-        let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
-        let divided = read_groups(a, &problem)?;
-        let of_one_matrix = problem.grouping == Grouping::Shared;
-        let depths = divided.as_deref().filter(|_| problem.grouping == Grouping::Depth);
-        let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
-        let groups = rows.map(|rows| Groups { rows, of_one_matrix });
-        let of_a = a.scales().map(Values::of).transpose()?;
-        let of_b = b.scales().iter().map(|scales| Values::of(scales)).collect::<Result<Vec<_>, Error>>()?;
-        let patches = a.patches()?.zip(a.window());
-        let picked = read_picked(a, &problem, divided.as_deref())?;
-        let placed = Placed::read(a, tree, rows, arguments)?;
-        let all = Values::of(a.tensor())?;
-        let a = match picked {
-            Some(rows) => all.rows(&rows, problem.k),
-            None => all,
-        };
-        let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
-        let (multiplication, fast_math) = match &plan.choice.kind {
-            Chosen::Cpu { .. } if plan.settings.arithmetic == Arithmetic::FastBf16 => (Multiplication::FastBf16, false),
-            Chosen::Cpu { .. } => (Multiplication::Exact, false),
-            Chosen::Gpu(gpu) => (gpu.chosen.key.multiplication(), gpu.chosen.key.fast_math()),
-        };
-        let images = &a.values;
-        let a = a.matrix(problem.m, problem.k);
-        let mut products = Vec::with_capacity(b.len());
-        for (i, b) in b.iter().enumerate() {
-            let b = b.matrix(problem.k, problem.n);
-            let (types, k) = (tree.types(), problem.k);
-            if let (Some(of_a), Some(of_b)) = (&of_a, of_b.get(i)) {
-                let (of_k, of_n) = (k.div_ceil(SCALE_BLOCK), problem.n.div_ceil(SCALE_BLOCK));
-                let scales = Scales { a: of_a.matrix(problem.m, of_k), b: of_b.matrix(of_k, of_n) };
-                products.push(Product::of_scaled(types, extent, k, (&a, &b), scales, groups)?);
-                continue;
-            }
-            if let Some((patches, window)) = &patches {
-                products.push(product_of_patches(types, multiplication, (patches, window), images, &b, problem.n)?);
-                continue;
-            }
-            products.push(match (groups, depths) {
-                (Some(groups), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), groups)?,
-                (None, Some(depths)) => Product::of_depths(types, multiplication, extent, (&a, &b), depths)?,
-                (None, None) => Product::new(types, multiplication, extent, k, &a, &b)?,
-            });
+/// The correct outputs of a run. (Compiled once, not for each epilogue.)
+fn reference_of(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
+    let tree = plan.tree();
+    check::operands(&plan.device, tree, a, b)?;
+    let images = OutputImages::of(a, b, tree)?;
+    let reference = with_matrices(a, b, tree, arguments, |a, b, of| of_product(plan, a, b, of))?;
+    Ok(Reference { images, ..reference })
+}
+
+/// The correct outputs of a product of matrices, or of patches.
+fn of_product(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
+    let tree = plan.tree();
+    let problem = Problem::of(a, b.clone())?;
+    let tile = plan.choice.tile();
+    check::arguments(&plan.device, tree, &problem, tile, (a, b), arguments)?;
+    let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
+    let divided = read_groups(a, &problem)?;
+    let of_one_matrix = problem.grouping == Grouping::Shared;
+    let depths = divided.as_deref().filter(|_| problem.grouping == Grouping::Depth);
+    let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
+    let groups = rows.map(|rows| Groups { rows, of_one_matrix });
+    let of_a = a.scales().map(Values::of).transpose()?;
+    let of_b = b.scales().iter().map(|scales| Values::of(scales)).collect::<Result<Vec<_>, Error>>()?;
+    let patches = a.patches()?.zip(a.window());
+    let picked = read_picked(a, &problem, divided.as_deref())?;
+    let placed = Placed::read(a, tree, rows, arguments)?;
+    let all = Values::of(a.tensor())?;
+    let a = match picked {
+        Some(rows) => all.rows(&rows, problem.k),
+        None => all,
+    };
+    let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
+    let (multiplication, fast_math) = match &plan.choice.kind {
+        Chosen::Cpu { .. } if plan.settings.arithmetic == Arithmetic::FastBf16 => (Multiplication::FastBf16, false),
+        Chosen::Cpu { .. } => (Multiplication::Exact, false),
+        Chosen::Gpu(gpu) => (gpu.chosen.key.multiplication(), gpu.chosen.key.fast_math()),
+    };
+    let images = &a.values;
+    let a = a.matrix(problem.m, problem.k);
+    let mut products = Vec::with_capacity(b.len());
+    for (i, b) in b.iter().enumerate() {
+        let b = b.matrix(problem.k, problem.n);
+        let (types, k) = (tree.types(), problem.k);
+        if let (Some(of_a), Some(of_b)) = (&of_a, of_b.get(i)) {
+            let (of_k, of_n) = (k.div_ceil(SCALE_BLOCK), problem.n.div_ceil(SCALE_BLOCK));
+            let scales = Scales { a: of_a.matrix(problem.m, of_k), b: of_b.matrix(of_k, of_n) };
+            products.push(Product::of_scaled(types, extent, k, (&a, &b), scales, groups)?);
+            continue;
         }
-        let mut values = Vec::with_capacity(tree.parameters().len());
-        for (argument, parameter) in arguments.iter().zip(tree.parameters()) {
-            values.push(match argument {
-                Argument::Scalar(x) => Given::Scalar(*x),
-                Argument::Seed(seed, offset) => Given::Seed(*seed, *offset),
-                Argument::Input(tensor) if parameter.class == ParameterClass::Seed => {
-                    let words = tensor.to_vec::<i64>()?;
-                    Given::Seed(words[0].cast_unsigned(), words[1].cast_unsigned())
-                }
-                Argument::Input(tensor) if parameter.class == ParameterClass::Bits => {
-                    Given::Tensor(Values::of_bits(tensor, problem.n)?)
-                }
-                Argument::Input(tensor) => Given::Tensor(Values::of(tensor)?),
-                Argument::Output(tensor) => Given::Tensor(Values::of(tensor)?),
-            });
+        if let Some((patches, window)) = &patches {
+            products.push(product_of_patches(types, multiplication, (patches, window), images, &b, problem.n)?);
+            continue;
         }
-        let given: Vec<reference::Argument<'_>> = values
-            .iter()
-            .zip(tree.parameters())
-            .map(|(value, parameter)| match value {
-                Given::Scalar(x) => reference::Argument::Scalar(*x),
-                Given::Seed(seed, offset) => reference::Argument::Seed(*seed, *offset),
-                Given::Tensor(values) => reference::Argument::Array(values.array(parameter.class, extent)),
-            })
-            .collect();
-        let options = Options { tile: Some(tile), fast_math };
-        let outputs = reference::evaluate_grouped(tree, &products, &given, options, groups)?;
-        Ok(Reference { outputs, images: None, placed })
+        products.push(match (groups, depths) {
+            (Some(groups), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), groups)?,
+            (None, Some(depths)) => Product::of_depths(types, multiplication, extent, (&a, &b), depths)?,
+            (None, None) => Product::new(types, multiplication, extent, k, &a, &b)?,
+        });
     }
+    let mut values = Vec::with_capacity(tree.parameters().len());
+    for (argument, parameter) in arguments.iter().zip(tree.parameters()) {
+        values.push(match argument {
+            Argument::Scalar(x) => Given::Scalar(*x),
+            Argument::Seed(seed, offset) => Given::Seed(*seed, *offset),
+            Argument::Input(tensor) if parameter.class == ParameterClass::Seed => {
+                let words = tensor.to_vec::<i64>()?;
+                Given::Seed(words[0].cast_unsigned(), words[1].cast_unsigned())
+            }
+            Argument::Input(tensor) if parameter.class == ParameterClass::Bits => {
+                Given::Tensor(Values::of_bits(tensor, problem.n)?)
+            }
+            Argument::Input(tensor) => Given::Tensor(Values::of(tensor)?),
+            Argument::Output(tensor) => Given::Tensor(Values::of(tensor)?),
+        });
+    }
+    let given: Vec<reference::Argument<'_>> = values
+        .iter()
+        .zip(tree.parameters())
+        .map(|(value, parameter)| match value {
+            Given::Scalar(x) => reference::Argument::Scalar(*x),
+            Given::Seed(seed, offset) => reference::Argument::Seed(*seed, *offset),
+            Given::Tensor(values) => reference::Argument::Array(values.array(parameter.class, extent)),
+        })
+        .collect();
+    let options = Options { tile: Some(tile), fast_math };
+    let outputs = reference::evaluate_grouped(tree, &products, &given, options, groups)?;
+    Ok(Reference { outputs, images: None, placed })
 }
 
 /// The product of patches, from the window as it was given.

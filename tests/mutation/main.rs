@@ -31,8 +31,8 @@ use crate::place::Places;
 use crate::survivors::{SURVIVORS, Survivor};
 use crate::trial::{Bench, Kill, Subject};
 
-/// Mutants of each kernel in the sample, which has every other kernel.
-const SAMPLE: usize = 6;
+/// Mutants of each kernel in the sample, which has every other kernel, times `EPILOGUE_CASES`.
+const SAMPLE: u32 = 6;
 
 /// Lines of PTX that are printed before and after a mutated one.
 const AROUND: usize = 12;
@@ -64,7 +64,7 @@ fn chosen(ptx: &str, all: bool, seed: usize) -> Vec<Mutation> {
         return left;
     }
     fastrand::Rng::with_seed(seed as u64).shuffle(&mut left);
-    left.truncate(SAMPLE);
+    left.truncate(testing::cases(SAMPLE) as usize);
     left
 }
 

@@ -101,56 +101,66 @@ impl<E> Gemm<E> {
         arguments: &mut [Argument<'_>],
         watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Self, Error> {
-        let (a, b) = (a.into(), b.into());
-        let plan = self.inner();
-        let stream = plan.device.default_stream();
-        let gpu = match (&plan.choice.kind, plan.device.kind()) {
-            (Chosen::Gpu(gpu), DeviceKind::Cuda { .. }) if !gpu.asked => gpu,
-            (_, DeviceKind::Emulated { .. } | DeviceKind::Target { .. }) => {
-                return Err(Error::NoClock { device: plan.device.to_string() });
-            }
-            _ => {
-                self.run_arguments(&stream, a, b, arguments)?;
-                return Ok(self.clone());
-            }
-        };
-        let mut shortlist = plan.choice.shortlist();
-        if !plan.device.bundles().is_empty() {
-            shortlist.retain(|candidate| may_run(&plan.device, &plan.phases, &plan.problem, &candidate.key));
-            if shortlist.is_empty() {
-                shortlist.push(gpu.chosen.clone());
-            }
-        }
-        let before = updated_in_place(plan, arguments)?;
-        let (winner, microseconds) =
-            contest(plan, gpu, &shortlist, watch, |plan: &Self, runs| time(plan, &stream, (a, &b), arguments, runs))?;
-        let subject = subject(&plan.device, plan.phases.first(), &plan.problem, plan.settings);
-        if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
-            // The store only saves time: without an entry, the model chooses.
-            let _ = store.note(&subject, &shortlist[winner], microseconds);
-            // Plans made before were chosen without this measurement.
-            plan.device.kept::<Remembered>().clear();
-        }
-        let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
-        let tuned = Gemm::of(plan.with(measured)?);
-        for (argument, bytes) in &before {
-            if let Argument::Output(tensor) = &mut arguments[*argument] {
-                tensor.copy_from_bytes(bytes)?;
-            }
-        }
-        tuned.run_arguments(&stream, a, b, arguments)?;
-        Ok(tuned)
+        Ok(tuned(&self.retyped(), a.into(), b.into(), arguments, watch)?.retyped())
     }
+}
+
+/// The plan of the fastest candidate.
+fn tuned(
+    gemm: &Gemm,
+    a: Left<'_>,
+    b: Right<'_>,
+    arguments: &mut [Argument<'_>],
+    watch: &mut dyn FnMut(Progress<'_>),
+) -> Result<Gemm, Error> {
+    let plan = gemm.inner();
+    let stream = plan.device.default_stream();
+    let gpu = match (&plan.choice.kind, plan.device.kind()) {
+        (Chosen::Gpu(gpu), DeviceKind::Cuda { .. }) if !gpu.asked => gpu,
+        (_, DeviceKind::Emulated { .. } | DeviceKind::Target { .. }) => {
+            return Err(Error::NoClock { device: plan.device.to_string() });
+        }
+        _ => {
+            gemm.run_arguments(&stream, a, b, arguments)?;
+            return Ok(gemm.clone());
+        }
+    };
+    let mut shortlist = plan.choice.shortlist();
+    if !plan.device.bundles().is_empty() {
+        shortlist.retain(|candidate| may_run(&plan.device, &plan.phases, &plan.problem, &candidate.key));
+        if shortlist.is_empty() {
+            shortlist.push(gpu.chosen.clone());
+        }
+    }
+    let before = updated_in_place(plan, arguments)?;
+    let (winner, microseconds) =
+        contest(plan, gpu, &shortlist, watch, |gemm, runs| time(gemm, &stream, (a, &b), arguments, runs))?;
+    let subject = subject(&plan.device, plan.phases.first(), &plan.problem, plan.settings);
+    if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
+        // The store only saves time: without an entry, the model chooses.
+        let _ = store.note(&subject, &shortlist[winner], microseconds);
+        // Plans made before were chosen without this measurement.
+        plan.device.kept::<Remembered>().clear();
+    }
+    let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
+    let tuned = Gemm::of(plan.with(measured)?);
+    for (argument, bytes) in &before {
+        if let Argument::Output(tensor) = &mut arguments[*argument] {
+            tensor.copy_from_bytes(bytes)?;
+        }
+    }
+    tuned.run_arguments(&stream, a, b, arguments)?;
+    Ok(tuned)
 }
 
 /// Compiles the candidates and measures each in turn, as `measure` runs one so often and gives the time of one run. Gives the
 /// fastest one's place, and its time.
-fn contest<E>(
+fn contest(
     plan: &Plan,
     gpu: &ChosenKernel,
     shortlist: &[Candidate],
     watch: &mut dyn FnMut(Progress<'_>),
-    mut measure: impl FnMut(&Gemm<E>, u32) -> Result<f64, Error>,
+    mut measure: impl FnMut(&Gemm, u32) -> Result<f64, Error>,
 ) -> Result<(usize, f64), Error> {
     let _span = trace::span!(INFO, "autotune", epilogue = plan.tree().name(), candidates = shortlist.len());
     let pace = Pace::default();
@@ -207,8 +217,8 @@ fn clear_cache(device: &Device) {
 }
 
 /// Microseconds of one run, averaged over `runs` of them.
-fn time<E>(
-    gemm: &Gemm<E>,
+fn time(
+    gemm: &Gemm,
     stream: &Stream,
     (a, b): (Left<'_>, &Right<'_>),
     arguments: &[Argument<'_>],
@@ -293,7 +303,7 @@ mod tests {
         let Chosen::Gpu(gpu) = &plan.choice.kind else { panic!("it is a GPU's plan") };
         let shortlist = &plan.choice.shortlist()[..2];
         let (mut told, mut measured) = (Vec::new(), Vec::new());
-        let (winner, microseconds) = contest::<()>(
+        let (winner, microseconds) = contest(
             plan,
             gpu,
             shortlist,

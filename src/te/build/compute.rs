@@ -15,7 +15,10 @@ impl Tensor {
     /// The element at the given indices, one for each dimension. Indices are an array of one kind, `a.at([i, j])`, or a
     /// tuple of up to eight that mixes axes, numbers and expressions, `a.at((i, 0, &k + 1))`.
     pub fn at(&self, indices: impl Indices) -> Expr {
-        let indices = indices.expressions();
+        self.element(indices.expressions())
+    }
+
+    fn element(&self, indices: Vec<Expr>) -> Expr {
         if let Some(Kind::Invalid(error)) = indices.iter().map(Expr::kind).find(|k| matches!(k, Kind::Invalid(_))) {
             return Expr::invalid(error.clone());
         }
@@ -56,8 +59,9 @@ pub fn compute<const N: usize, S: Indices>(
     name: &str,
     body: impl FnOnce([Axis; N]) -> Expr,
 ) -> Result<Tensor, TeError> {
-    let mut tensors = compute_all(shape, name, |axes| vec![body(axes)])?;
-    Ok(tensors.swap_remove(0))
+    let axes = usual_axes(name, shape.expressions(), N)?;
+    let element = body(array_of(&axes));
+    one(computed(name, axes, vec![element]))
 }
 
 /// Several tensors of one shape, computed together.
@@ -69,8 +73,9 @@ pub fn compute_all<const N: usize, S: Indices>(
     name: &str,
     body: impl FnOnce([Axis; N]) -> Vec<Expr>,
 ) -> Result<Vec<Tensor>, TeError> {
-    const NAMES: [&str; 8] = ["i", "j", "k", "l", "i4", "i5", "i6", "i7"];
-    compute_named(shape, name, std::array::from_fn(|d| NAMES.get(d).copied().unwrap_or("i")), body)
+    let axes = usual_axes(name, shape.expressions(), N)?;
+    let body = body(array_of(&axes));
+    computed(name, axes, body)
 }
 
 /// [`compute_all`] with names for the axes, as they appear in the lowered program.
@@ -83,15 +88,9 @@ pub fn compute_named<const N: usize, S: Indices>(
     axes: [&str; N],
     body: impl FnOnce([Axis; N]) -> Vec<Expr>,
 ) -> Result<Vec<Tensor>, TeError> {
-    let shape = shape.expressions();
-    if shape.len() != N {
-        return Err(ExpressionError::Rank { tensor: name.to_owned(), needed: shape.len(), given: N }.into());
-    }
-    check_extents(&shape, |d| format!("dimension {d} of {name}"))?;
-    let axes: [Axis; N] =
-        std::array::from_fn(|d| Axis::new(axes[d], Some(Domain::up_to(shape[d].clone())), AxisKind::Data));
-    let operation = compute_operation(name, axes.to_vec(), body(axes))?;
-    Ok((0..operation.values()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
+    let axes = data_axes(name, shape.expressions(), &axes)?;
+    let body = body(array_of(&axes));
+    computed(name, axes, body)
 }
 
 /// [`compute_all`] for a rank that is known only at run time.
@@ -104,15 +103,44 @@ pub fn compute_over(
     body: impl FnOnce(&[Axis]) -> Vec<Expr>,
 ) -> Result<Vec<Tensor>, TeError> {
     let shape = shape.expressions();
-    check_extents(&shape, |d| format!("dimension {d} of {name}"))?;
-    let axis = |(d, extent): (usize, &Expr)| {
-        let name = ["i", "j", "k", "l"].get(d).map_or_else(|| format!("i{d}"), |name| (*name).to_owned());
-        Axis::new(&name, Some(Domain::up_to(extent.clone())), AxisKind::Data)
-    };
-    let axes: Vec<Axis> = shape.iter().enumerate().map(axis).collect();
+    let rank = shape.len();
+    let axes = usual_axes(name, shape, rank)?;
     let body = body(&axes);
+    computed(name, axes, body)
+}
+
+// The functions above are compiled once more for each `body`; what follows, which is the most of them, only once.
+
+/// Axes whose names nobody gave.
+fn usual_axes(name: &str, shape: Vec<Expr>, rank: usize) -> Result<Vec<Axis>, TeError> {
+    let usual = |d: usize| ["i", "j", "k", "l"].get(d).map_or_else(|| format!("i{d}"), |name| (*name).to_owned());
+    data_axes(name, shape, &(0..rank).map(usual).collect::<Vec<String>>())
+}
+
+/// The axes of a computation that counts the elements of `shape`.
+fn data_axes(name: &str, shape: Vec<Expr>, axes: &[impl AsRef<str>]) -> Result<Vec<Axis>, TeError> {
+    if shape.len() != axes.len() {
+        return Err(ExpressionError::Rank { tensor: name.to_owned(), needed: shape.len(), given: axes.len() }.into());
+    }
+    check_extents(&shape, |d| format!("dimension {d} of {name}"))?;
+    let axis = |(axis, extent): (&_, Expr)| Axis::new(AsRef::as_ref(axis), Some(Domain::up_to(extent)), AxisKind::Data);
+    Ok(axes.iter().zip(shape).map(axis).collect())
+}
+
+/// The axes as an array: there are as many.
+fn array_of<const N: usize>(axes: &[Axis]) -> [Axis; N] {
+    std::array::from_fn(|d| axes[d])
+}
+
+/// The values of a computation, once its body is checked.
+fn computed(name: &str, axes: Vec<Axis>, body: Vec<Expr>) -> Result<Vec<Tensor>, TeError> {
     let operation = compute_operation(name, axes, body)?;
     Ok((0..operation.values()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
+}
+
+/// The only value of a computation that has one.
+fn one(tensors: Result<Vec<Tensor>, TeError>) -> Result<Tensor, TeError> {
+    Ok(tensors?.swap_remove(0))
 }
 
 /// Checks a computation's body and makes the operation.

@@ -105,7 +105,7 @@ fn block_scales_are_in_the_covering_set_and_change_no_products() {
         let right = scaled.findings.is_empty() && scaled.kept == 0 && scaled.products() == twin.products();
         (!right).then(|| format!("{scaled}\n{twin}"))
     };
-    let wrong: Vec<String> = pairs.par_iter().filter_map(wrong).collect();
+    let wrong: Vec<String> = some_of(pairs).par_iter().filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -169,6 +169,13 @@ fn picked_rows_are_in_the_covering_set_and_change_no_products() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Of fewer cases than kernels, some all over the set; `cargo xtask kernels` checks all.
+fn some_of<T>(set: Vec<T>) -> Vec<T> {
+    let (all, wanted) = (set.len(), testing::cases(set.len() as u32) as usize);
+    let is_wanted = |i: usize| (i + 1) * wanted / all > i * wanted / all;
+    set.into_iter().enumerate().filter(|(i, _)| is_wanted(*i)).map(|(_, kernel)| kernel).collect()
+}
+
 #[test]
 fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
     const NAME: &str = "covering_set_is_as_meant";
@@ -176,10 +183,7 @@ fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
     let set = set::covering();
     assert!(set.len() <= 299, "{}", set.len());
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
-    // Of fewer cases than kernels, some all over the set; `cargo xtask kernels` checks all.
-    let (all, wanted) = (set.len(), testing::cases(set.len() as u32) as usize);
-    let is_wanted = |i: usize| (i + 1) * wanted / all > i * wanted / all;
-    let some: Vec<_> = set.into_iter().enumerate().filter(|(i, _)| is_wanted(*i)).map(|(_, subject)| subject).collect();
+    let some = some_of(set);
     let reports: Vec<_> = some.par_iter().filter_map(|subject| checked(&gate, subject)).collect();
     let failed: Vec<String> = reports
         .iter()
