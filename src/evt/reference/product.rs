@@ -8,6 +8,9 @@ use super::{Array, Extent, Groups, ReferenceError};
 use crate::ElementType;
 use crate::evt::Types;
 
+/// Rows of A for which each column of B is read once.
+const ROWS: usize = 16;
+
 /// An accumulator: `[L, M, N]` values, row-major, and the largest error of a device's for each of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Product {
@@ -123,18 +126,41 @@ impl Product {
         a: &Array<'_>,
         b: &Array<'_>,
     ) -> Result<Self, ReferenceError> {
+        Self::row_by_column(extent, k, (a, b), |_, row, column| {
+            let mut sum = Sum::of(types, multiplication);
+            for (x, y) in row.iter().zip(column) {
+                sum.add(multiplication.operand(*x), multiplication.operand(*y));
+            }
+            Ok((sum.value(), sum.error(types, multiplication, k)))
+        })
+    }
+
+    /// The values and errors that `of` gives for a place (batch, row, column), that row of A and that column of B.
+    pub(super) fn row_by_column(
+        extent: Extent,
+        k: usize,
+        (a, b): (&Array<'_>, &Array<'_>),
+        of: impl Fn([usize; 3], &[f64], &[f64]) -> Result<(f64, f64), ReferenceError>,
+    ) -> Result<Self, ReferenceError> {
         let mut this = Self { extent, values: Vec::new(), errors: Vec::new() };
+        if extent.n == 0 {
+            return Ok(this);
+        }
         for batch in 0..extent.l {
-            for row in 0..extent.m {
-                for column in 0..extent.n {
-                    let mut sum = Sum::of(types, multiplication);
-                    for depth in 0..k {
-                        let x = a.get("a", [batch, row, depth])?;
-                        let y = b.get("b", [batch, depth, column])?;
-                        sum.add(multiplication.operand(x), multiplication.operand(y));
+            for first in (0..extent.m).step_by(ROWS) {
+                let rows = first..(first + ROWS).min(extent.m);
+                let row = |row| (0..k).map(|depth| a.get("a", [batch, row, depth])).collect::<Result<Vec<_>, _>>();
+                let rows = rows.map(|i| Ok((i, row(i)?))).collect::<Result<Vec<_>, _>>()?;
+                let mut results = vec![Vec::new(); rows.len()];
+                for j in 0..extent.n {
+                    let column = (0..k).map(|depth| b.get("b", [batch, depth, j])).collect::<Result<Vec<_>, _>>()?;
+                    for ((i, row), results) in rows.iter().zip(&mut results) {
+                        results.push(of([batch, *i, j], row, &column)?);
                     }
-                    this.values.push(sum.value());
-                    this.errors.push(sum.error(types, multiplication, k));
+                }
+                for (value, error) in results.into_iter().flatten() {
+                    this.values.push(value);
+                    this.errors.push(error);
                 }
             }
         }
@@ -158,6 +184,7 @@ impl Sum {
         Self { fp8: Fp8Sum::of(types.a, types.b, promoted), ..Self::default() }
     }
 
+    #[inline]
     pub(super) fn add(&mut self, x: f64, y: f64) {
         if let Some(fp8) = &mut self.fp8 {
             fp8.add(x, y);

@@ -46,29 +46,18 @@ fn of_matrices(
     (a, b): (&Array<'_>, &Array<'_>),
     scales: Scales<'_>,
 ) -> Result<Product, ReferenceError> {
-    let mut product = Product { extent, values: Vec::new(), errors: Vec::new() };
-    for batch in 0..extent.l {
-        for row in 0..extent.m {
-            for column in 0..extent.n {
-                let mut total = Total::default();
-                for (block, first) in (0..k).step_by(BLOCK).enumerate() {
-                    let depth = first..k.min(first + BLOCK);
-                    let terms = depth.len();
-                    let mut sum = Sum::of(types, Multiplication::Exact);
-                    for depth in depth {
-                        sum.add(a.get("a", [batch, row, depth])?, b.get("b", [batch, depth, column])?);
-                    }
-                    let of_a = scales.a.get("a_scales", [batch, row, block])?;
-                    let of_b = scales.b.get("b_scales", [batch, block, column / BLOCK])?;
-                    // What two f32s give is exact in f64, and then rounded as every device rounds it.
-                    total.add(round(ElementType::F32, of_a * of_b), sum, types, terms);
-                }
-                product.values.push(total.value);
-                product.errors.push(total.error());
-            }
+    Product::row_by_column(extent, k, (a, b), |[batch, i, j], row, column| {
+        let mut total = Total::default();
+        for (block, (row, column)) in row.chunks(BLOCK).zip(column.chunks(BLOCK)).enumerate() {
+            let mut sum = Sum::of(types, Multiplication::Exact);
+            row.iter().zip(column).for_each(|(x, y)| sum.add(*x, *y));
+            let of_a = scales.a.get("a_scales", [batch, i, block])?;
+            let of_b = scales.b.get("b_scales", [batch, block, j / BLOCK])?;
+            // What two f32s give is exact in f64, and then rounded as every device rounds it.
+            total.add(round(ElementType::F32, of_a * of_b), sum, types, row.len());
         }
-    }
-    Ok(product)
+        Ok((total.value, total.error()))
+    })
 }
 
 /// The sum of scaled sums, in any order.
