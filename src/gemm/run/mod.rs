@@ -17,4 +17,5 @@ mod scales;
 pub(crate) mod scattered;
 pub(crate) mod tensor_maps;
 pub(crate) mod variant;
+mod wanted;
 pub(crate) mod workspace;
