@@ -25,7 +25,7 @@ use super::{autotune, cpu};
 use crate::ElementType;
 use crate::evt::{Phases, Prices, Tree, Types, ValidTree};
 
-/// A plan to be.
+/// What is to be planned: the settings of a builder.
 #[derive(Clone, Debug)]
 pub(super) struct Description {
     device: Device,
@@ -103,7 +103,7 @@ impl Description {
         }
     }
 
-    /// The same builder without the knobs that the device doesn't have.
+    /// The same without the knobs that the device doesn't have.
     ///
     /// # Errors
     /// [`Error::NoKnob`] unless they are to be ignored.
