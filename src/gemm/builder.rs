@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 
 use epilogue_runtime::Device;
 
-use super::description::Description;
 use super::kernel::sm80::Tile;
 use super::kernel::{Finish, SplitK};
 use super::model::{Candidate, Choice};
 use super::planned::Gemm;
+use super::planner::Planner;
 use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Right};
 #[cfg(test)]
 use super::remembered::Question;
@@ -55,7 +55,7 @@ use crate::{ElementType, Epilogue};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub struct Builder<E = ()> {
-    description: Description,
+    planner: Planner,
     epilogue: PhantomData<fn() -> E>,
 }
 
@@ -97,13 +97,13 @@ impl Gemm<()> {
 // Written by hand, because the derived implementations would require an epilogue that can be cloned and printed.
 impl<E> Clone for Builder<E> {
     fn clone(&self) -> Self {
-        Self { description: self.description.clone(), epilogue: PhantomData }
+        Self { planner: self.planner.clone(), epilogue: PhantomData }
     }
 }
 
 impl<E> fmt::Debug for Builder<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("description", &self.description).finish()
+        f.debug_struct("Builder").field("planner", &self.planner).finish()
     }
 }
 
@@ -111,7 +111,7 @@ impl<E> Builder<E> {
     /// A builder for a tree that is built at run time; [`Gemm::run_bound`] runs it.
     #[must_use]
     pub fn new(device: &Device, tree: Tree) -> Self {
-        Self { description: Description::new(device, tree), epilogue: PhantomData }
+        Self { planner: Planner::new(device, tree), epilogue: PhantomData }
     }
 
     /// Extents, element types and layouts are those of `a` and `b`.
@@ -119,7 +119,7 @@ impl<E> Builder<E> {
     /// # Errors
     /// [`Error::RightCount`]; the errors of [`Problem::of`].
     pub fn operands<'a, 'b>(mut self, a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
-        self.description.take_operands(a.into(), &b.into())?;
+        self.planner.take_operands(a.into(), &b.into())?;
         Ok(self)
     }
 
@@ -190,21 +190,21 @@ impl<E> Builder<E> {
     /// Element types of A and B.
     #[must_use]
     pub fn elements(mut self, a: ElementType, b: ElementType) -> Self {
-        self.description.elements = Some((a, b));
+        self.planner.description.elements = Some((a, b));
         self
     }
 
     /// The layouts of A and B in memory; packed row-major by default.
     #[must_use]
     pub fn layouts(mut self, a: OperandLayout, b: OperandLayout) -> Self {
-        self.description.layouts = (a, b);
+        self.planner.description.settings.layouts = (a, b);
         self
     }
 
     /// How the product is computed; by default as exactly as the operands allow.
     #[must_use]
     pub fn arithmetic(mut self, arithmetic: Arithmetic) -> Self {
-        self.description.arithmetic = arithmetic;
+        self.planner.description.settings.arithmetic = arithmetic;
         self
     }
 
@@ -212,7 +212,7 @@ impl<E> Builder<E> {
     /// the CPU, its `m` and `n` are the tile of per-tile partials; the CPU has no kernels, and refuses the other knobs.
     #[must_use]
     pub fn tile(mut self, tile: Tile) -> Self {
-        self.description.request.sm80 = Some(tile);
+        self.planner.description.request.sm80 = Some(tile);
         self
     }
 
@@ -220,7 +220,7 @@ impl<E> Builder<E> {
     /// kernel is refused.
     #[must_use]
     pub fn sm90(mut self, request: sm90::Request) -> Self {
-        self.description.request.sm90 = Some(request);
+        self.planner.description.request.sm90 = Some(request);
         self
     }
 
@@ -228,21 +228,21 @@ impl<E> Builder<E> {
     /// candidate after another.
     #[must_use]
     pub fn candidate(mut self, candidate: &Candidate) -> Self {
-        self.description.request.exact = Some((candidate.key, candidate.split_k));
+        self.planner.description.request.exact = Some((candidate.key, candidate.split_k));
         self
     }
 
     /// The number of pipeline stages: 2 to 8; on sm_90a as many as fit in shared memory, up to 16.
     #[must_use]
     pub fn stages(mut self, stages: usize) -> Self {
-        self.description.request.stages = Some(stages);
+        self.planner.description.request.stages = Some(stages);
         self
     }
 
     /// How K is shared among blocks.
     #[must_use]
     pub fn split_k(mut self, split_k: SplitK) -> Self {
-        self.description.request.split_k = Some(split_k);
+        self.planner.description.request.split_k = Some(split_k);
         self
     }
 
@@ -273,7 +273,7 @@ impl<E> Builder<E> {
     /// ```
     #[must_use]
     pub fn finish(mut self, finish: Finish) -> Self {
-        self.description.request.finish = Some(finish);
+        self.planner.description.request.finish = Some(finish);
         self
     }
 
@@ -281,14 +281,14 @@ impl<E> Builder<E> {
     /// (those for sm_90a, and those for sm_80 with stream-K); by default all. The rest is left to other streams.
     #[must_use]
     pub fn multiprocessors(mut self, multiprocessors: usize) -> Self {
-        self.description.multiprocessors = Some(multiprocessors);
+        self.planner.description.multiprocessors = Some(multiprocessors);
         self
     }
 
     /// Whether the epilogue may use approximate instructions for outputs of any type.
     #[must_use]
     pub fn fast_math(mut self, fast_math: bool) -> Self {
-        self.description.switches.fast_math = fast_math;
+        self.planner.description.settings.switches.fast_math = fast_math;
         self
     }
 
@@ -298,7 +298,7 @@ impl<E> Builder<E> {
     /// results are the same; some microseconds between two runs are saved. Kernels of the other family wait as always.
     #[must_use]
     pub fn dependent_launch(mut self, dependent_launch: bool) -> Self {
-        self.description.switches.dependent_launch = dependent_launch;
+        self.planner.description.settings.switches.dependent_launch = dependent_launch;
         self
     }
 
@@ -307,7 +307,7 @@ impl<E> Builder<E> {
     /// knob of the device doesn't have, are always refused. [`supports`] says what every device has.
     #[must_use]
     pub fn ignore_unsupported_knobs(mut self) -> Self {
-        self.description.ignore_unsupported = true;
+        self.planner.ignore_unsupported = true;
         self
     }
 
@@ -316,7 +316,7 @@ impl<E> Builder<E> {
     /// # Errors
     /// [`Error`], as [`plan`](Self::plan), without those of compilation.
     pub fn choose(&self) -> Result<Choice, Error> {
-        self.description.choose()
+        self.planner.choose()
     }
 
     /// Chooses a kernel, and compiles it or finds it in the disk cache or in the device's [bundles](crate::bundle). A
@@ -326,16 +326,17 @@ impl<E> Builder<E> {
     /// [`Error`]: a missing setting; a tree that does not fit the types; a tile that doesn't exist; NVRTC missing; a
     /// bundle without the kernel.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
-        Ok(Gemm::of(self.description.plan()?))
+        Ok(Gemm::of(self.planner.plan()?))
     }
 
     fn with_problem(mut self, change: impl FnOnce(Problem) -> Problem) -> Self {
-        self.description.problem = Some(change(self.description.problem.unwrap_or(Problem::new(0, 0, 0))));
+        let problem = &mut self.planner.description.problem;
+        *problem = Some(change(problem.unwrap_or(Problem::new(0, 0, 0))));
         self
     }
 
     #[cfg(test)]
     pub(super) fn question(&self) -> Question {
-        self.description.question()
+        self.planner.question()
     }
 }

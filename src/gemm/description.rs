@@ -1,77 +1,36 @@
-//! What a [`Builder`](super::Builder) describes, without its epilogue's type: choosing a kernel and planning are compiled once,
-//! not once more for each epilogue of a program.
+//! What a plan is asked for, beside its device and epilogue.
 
-use std::sync::Arc;
-
-use epilogue_runtime::{Device, trace};
-
-use super::autotune::{Found, Store};
-use super::bundled::among_bundled;
-use super::kernel::sm80::Tile;
 use super::kernel::{Settings, SplitK, Switches};
-use super::model::choice::{Chosen, ChosenKernel, Tuning};
-use super::model::select::{Request, Selection};
-use super::model::{Choice, Later, Machine};
-use super::problem::operand::common_layout;
-use super::problem::{
-    Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, PatchError, Problem, Right,
-};
-use super::problem::{block_scales, picked, scattered};
-use super::remembered::{Question, Remembered};
-use super::run::check;
-use super::run::plan::Plan;
-use super::support::supports;
-use super::{autotune, cpu};
+use super::model::select::Request;
+use super::problem::{Arithmetic, Knob, Major, OperandLayout, Problem};
 use crate::ElementType;
-use crate::evt::{Phases, Prices, Tree, Types, ValidTree};
 
-/// What is to be planned: the settings of a builder.
-#[derive(Clone, Debug)]
+/// What a plan is asked for, beside its device and epilogue. What differs most often is compared first.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Description {
-    device: Device,
-    tree: Tree,
     pub(super) problem: Option<Problem>,
     pub(super) elements: Option<(ElementType, ElementType)>,
-    pub(super) layouts: (OperandLayout, OperandLayout),
-    pub(super) arithmetic: Arithmetic,
+    pub(super) settings: Settings,
     pub(super) request: Request,
-    pub(super) switches: Switches,
     pub(super) multiprocessors: Option<usize>,
-    pub(super) ignore_unsupported: bool,
+}
+
+impl Default for Description {
+    fn default() -> Self {
+        let layouts = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
+        Self {
+            problem: None,
+            elements: None,
+            settings: Settings { layouts, arithmetic: Arithmetic::default(), switches: Switches::default() },
+            request: Request::default(),
+            multiprocessors: None,
+        }
+    }
 }
 
 impl Description {
-    pub(super) fn new(device: &Device, tree: Tree) -> Self {
-        Self {
-            device: device.clone(),
-            tree,
-            problem: None,
-            elements: None,
-            layouts: (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn)),
-            arithmetic: Arithmetic::default(),
-            request: Request::default(),
-            switches: Switches::default(),
-            multiprocessors: None,
-            ignore_unsupported: false,
-        }
-    }
-
-    /// Extents, element types and layouts are those of `a` and `b`.
-    ///
-    /// # Errors
-    /// Those of [`Builder::operands`](super::Builder::operands).
-    pub(super) fn take_operands(&mut self, a: Left<'_>, b: &Right<'_>) -> Result<(), Error> {
-        b.check_count(self.tree.name(), self.tree.accumulators())?;
-        self.problem = Some(Problem::of(a, b.clone())?);
-        self.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
-        let matrices = a.patches()?.map(|patches| patches.matrices(b.tensors())).transpose()?;
-        let views = matrices.as_ref().map_or_else(|| b.views(), |matrices| b.as_matrices(matrices).views());
-        self.layouts = (a.layout()?, a.layout_of_b(common_layout(&views), b.first()?.element_type()));
-        Ok(())
-    }
-
     /// The knobs that were set.
-    fn knobs(&self) -> impl Iterator<Item = Knob> + use<> {
+    pub(super) fn knobs(&self) -> impl Iterator<Item = Knob> + use<> {
         let Request { sm80, sm90, exact, stages, split_k, finish } = &self.request;
         let turned = [
             (Knob::Tile, sm80.is_some()),
@@ -81,15 +40,15 @@ impl Description {
             (Knob::Sm90, sm90.is_some()),
             (Knob::Candidate, exact.is_some()),
             (Knob::Multiprocessors, self.multiprocessors.is_some()),
-            (Knob::FastMath, self.switches.fast_math),
-            (Knob::DependentLaunch, self.switches.dependent_launch),
+            (Knob::FastMath, self.settings.switches.fast_math),
+            (Knob::DependentLaunch, self.settings.switches.dependent_launch),
             (Knob::Finish, finish.is_some()),
         ];
         turned.into_iter().filter(|(_, is_turned)| *is_turned).map(|(knob, _)| knob)
     }
 
     /// Unsets a knob.
-    fn reset(&mut self, knob: Knob) {
+    pub(super) fn reset(&mut self, knob: Knob) {
         match knob {
             Knob::Tile => self.request.sm80 = None,
             Knob::Stages => self.request.stages = None,
@@ -97,166 +56,9 @@ impl Description {
             Knob::Sm90 => self.request.sm90 = None,
             Knob::Candidate => self.request.exact = None,
             Knob::Multiprocessors => self.multiprocessors = None,
-            Knob::FastMath => self.switches.fast_math = false,
-            Knob::DependentLaunch => self.switches.dependent_launch = false,
+            Knob::FastMath => self.settings.switches.fast_math = false,
+            Knob::DependentLaunch => self.settings.switches.dependent_launch = false,
             Knob::Finish => self.request.finish = None,
-        }
-    }
-
-    /// The same without the knobs that the device doesn't have.
-    ///
-    /// # Errors
-    /// [`Error::NoKnob`] unless they are to be ignored.
-    fn for_its_device(mut self) -> Result<Self, Error> {
-        for knob in self.knobs() {
-            match supports(&self.device, knob) {
-                Ok(()) => {}
-                Err(_) if self.ignore_unsupported => self.reset(knob),
-                Err(error) => return Err(error),
-            }
-        }
-        if let (Some(problem), Some((a, b))) = (self.problem, self.elements) {
-            self.layouts.0 = self.layouts.0.of_a_in_groups(problem.grouping, a);
-            self.layouts.1 = self.layouts.1.of_b_in_groups(problem.grouping, b);
-        }
-        Ok(self)
-    }
-
-    /// Validates the tree for the element types, without a device.
-    fn validated(&self) -> Result<ValidTree, Error> {
-        let (a, b) = self.elements.ok_or(Error::Incomplete { what: "the element types", method: "elements" })?;
-        Ok(self.tree.validate(Types::new(a, b))?)
-    }
-
-    /// Chooses a kernel.
-    pub(super) fn choose(&self) -> Result<Choice, Error> {
-        Ok(self.clone().for_its_device()?.decide()?.2)
-    }
-
-    fn decide(&self) -> Result<(Phases, Problem, Choice), Error> {
-        let machine = Machine::of(self.device.properties());
-        let prices = if machine.is_some() { Prices::GPU } else { Prices::CPU };
-        let phases = Phases::of(self.validated()?, prices);
-        let tree = phases.first();
-        let problem = self.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
-        problem.check_extents()?;
-        if phases.parts.len() > 1 && problem.grouping != Grouping::None {
-            return Err(Error::GroupedPhases { epilogue: tree.name(), divided: problem.grouping.divided() });
-        }
-        if problem.patches.is_some() && problem.grouping != Grouping::None {
-            return Err(PatchError::Groups { divided: problem.grouping.divided() }.into());
-        }
-        if problem.patches.is_some() && problem.picked {
-            return Err(PatchError::Picked.into());
-        }
-        if problem.picked {
-            picked::check(self.layouts.0, problem.grouping)?;
-        }
-        if problem.scattered {
-            scattered::check(problem.grouping, problem.batched, problem.patches.is_some())?;
-            check::scattered(&phases.tree)?;
-        }
-        let types = tree.types();
-        problem.check_scaled()?;
-        if problem.scaled {
-            block_scales::check_types((types.a, types.b), self.arithmetic)?;
-        }
-        self.check_request(types)?;
-        let choice = match machine {
-            Some(machine) => self.choose_kernel(&machine, &phases, problem)?,
-            None => Choice { kind: self.choose_cpu(types, problem, &phases)?, later: None, not_in_tile: None },
-        };
-        Ok((phases, problem, choice))
-    }
-
-    /// Checks the operands' types and layouts, and how much of the device may be filled.
-    fn check_request(&self, types: Types) -> Result<(), Error> {
-        supports(&self.device, (types.a, types.b, self.arithmetic))?;
-        for (operand, layout, element) in [("A", self.layouts.0, types.a), ("B", self.layouts.1, types.b)] {
-            layout.check(operand, element)?;
-        }
-        match self.multiprocessors {
-            Some(0) => {
-                Err(Error::Count { what: "the number of multiprocessors", given: 0, least: 1, most: usize::MAX })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn choose_cpu(&self, types: Types, problem: Problem, phases: &Phases) -> Result<Chosen, Error> {
-        let Some(Tile { m, n, .. }) = self.request.sm80 else {
-            let Problem { m, n, k, batch, .. } = problem.shared_alike();
-            let accumulators = phases.first().cost().products();
-            let cpu::TileShape { m, n } =
-                cpu::choose_tile((types.a, types.b), [m, n, k], batch, accumulators, phases.kept_bytes());
-            return Ok(Chosen::Cpu { tile: (m, n) });
-        };
-        for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {
-            if !(1..=MAX_EXTENT).contains(&given) {
-                return Err(Error::Count { what, given, least: 1, most: MAX_EXTENT });
-            }
-        }
-        Ok(Chosen::Cpu { tile: (m, n) })
-    }
-
-    fn choose_kernel(&self, machine: &Machine, phases: &Phases, problem: Problem) -> Result<Choice, Error> {
-        let (layouts, arithmetic, tree) = (self.layouts, self.arithmetic, phases.first());
-        let later = Later::of(machine, phases, &problem);
-        let microseconds = later.as_ref().map_or(0.0, |later| later.microseconds);
-        let selection = Selection { machine, phases, problem, layouts, arithmetic, later: microseconds };
-        let mut chosen = selection.choose(&self.request, self.switches)?;
-        let settings = Settings { layouts, arithmetic, switches: self.switches };
-        if !chosen.asked
-            && let (Some(store), Some(subject)) =
-                (Store::of_user(), autotune::subject(&self.device, tree, &problem, settings))
-        {
-            match store.find(&subject, &chosen.candidates) {
-                Found::Nothing => {}
-                Found::Winner(winner, microseconds) => {
-                    chosen = ChosenKernel { chosen: *winner, tuning: Tuning::Measured { microseconds }, ..chosen };
-                }
-                Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
-            }
-        }
-        let chosen = among_bundled(&self.device, phases, &problem, chosen);
-        let in_tile = chosen.candidates.iter().any(|candidate| candidate.key.in_tile());
-        let not_in_tile = if in_tile { None } else { selection.why_not_in_tile() };
-        Ok(Choice { kind: Chosen::Gpu(Box::new(chosen)), later, not_in_tile })
-    }
-
-    /// Chooses a kernel, and compiles it or finds it.
-    pub(super) fn plan(self) -> Result<Plan, Error> {
-        let plan = self.for_its_device()?;
-        let Problem { m, n, k, batch, .. } = plan.problem.unwrap_or(Problem::new(0, 0, 0));
-        let (epilogue, device) = (plan.tree.name(), trace::text(&plan.device));
-        let _span =
-            trace::span!(DEBUG, "plan", epilogue = epilogue, device = device, m = m, n = n, k = k, batch = batch);
-        let (remembered, question) = (plan.device.kept::<Remembered>(), plan.question());
-        if let Some(made) = remembered.plan(&plan.device, &question) {
-            trace::event!(DEBUG, "planned before", choice = trace::text(&made.choice));
-            return Ok(made);
-        }
-        let (phases, problem, choice) = plan.decide()?;
-        trace::event!(DEBUG, "choice", choice = trace::text(&choice), candidates = choice.candidates().len());
-        let settings = Settings { layouts: plan.layouts, arithmetic: plan.arithmetic, switches: plan.switches };
-        let made = Plan::new(plan.device, Arc::new(phases), problem, settings, choice, plan.multiprocessors)?;
-        remembered.note(question, &made);
-        Ok(made)
-    }
-
-    /// Everything that determines a plan for the device.
-    pub(super) fn question(&self) -> Question {
-        Question {
-            problem: self.problem,
-            elements: self.elements,
-            layouts: self.layouts,
-            arithmetic: self.arithmetic,
-            request: self.request,
-            switches: self.switches,
-            multiprocessors: self.multiprocessors,
-            bundles: self.device.bundles().len(),
-            tree: self.tree.clone(),
-            literals: Question::literals(&self.tree),
         }
     }
 }

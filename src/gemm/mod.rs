@@ -31,6 +31,7 @@ mod kernel;
 pub mod launch;
 mod model;
 mod planned;
+mod planner;
 mod problem;
 mod reference;
 mod remembered;

@@ -9,30 +9,23 @@ use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::Device;
 
-use super::kernel::{Settings, Switches};
+use super::description::Description;
+use super::kernel::Settings;
 use super::model::Choice;
-use super::model::select::Request;
-use super::problem::{Arithmetic, OperandLayout, Problem};
+use super::problem::Problem;
 use super::run::later::{KeptLater, LaterKernel};
 use super::run::plan::Plan;
 use super::run::variant::KeptVariant;
-use crate::ElementType;
 use crate::evt::{Node, NodeData, Phases, Tree};
 use crate::sync::lock;
 
 /// The most plans that a device keeps: those that were last asked for.
 const MOST: usize = 64;
 
-/// Everything that determines a plan for a device. What differs most often is compared first.
+/// Everything that determines a plan for a device.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
-    pub(super) problem: Option<Problem>,
-    pub(super) elements: Option<(ElementType, ElementType)>,
-    pub(super) layouts: (OperandLayout, OperandLayout),
-    pub(super) arithmetic: Arithmetic,
-    pub(super) request: Request,
-    pub(super) switches: Switches,
-    pub(super) multiprocessors: Option<usize>,
+    pub(super) description: Description,
     /// How many bundles the device had.
     pub(super) bundles: usize,
     pub(super) tree: Tree,
@@ -91,7 +84,7 @@ impl Remembered {
             answer.problem,
             answer.settings,
             choice,
-            question.multiprocessors,
+            question.description.multiprocessors,
             kernels,
         ))
     }
@@ -128,6 +121,7 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ElementType;
     use crate::evt::{BroadcastClass, TreeBuilder};
     use crate::gemm::Builder;
 

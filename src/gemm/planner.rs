@@ -1,0 +1,209 @@
+//! Chooses a kernel and plans, for a [`Builder`](super::Builder) of whatever epilogue: compiled once, not once more for each
+//! epilogue of a program.
+
+use std::sync::Arc;
+
+use epilogue_runtime::{Device, trace};
+
+use super::autotune::{Found, Store};
+use super::bundled::among_bundled;
+use super::description::Description;
+use super::kernel::Settings;
+use super::kernel::sm80::Tile;
+use super::model::choice::{Chosen, ChosenKernel, Tuning};
+use super::model::select::Selection;
+use super::model::{Choice, Later, Machine};
+use super::problem::operand::common_layout;
+use super::problem::{Error, Grouping, Left, MAX_EXTENT, PatchError, Problem, Right};
+use super::problem::{block_scales, picked, scattered};
+use super::remembered::{Question, Remembered};
+use super::run::check;
+use super::run::plan::Plan;
+use super::support::supports;
+use super::{autotune, cpu};
+use crate::evt::{Phases, Prices, Tree, Types, ValidTree};
+
+/// What is to be planned.
+#[derive(Clone, Debug)]
+pub(super) struct Planner {
+    device: Device,
+    tree: Tree,
+    pub(super) description: Description,
+    pub(super) ignore_unsupported: bool,
+}
+
+impl Planner {
+    pub(super) fn new(device: &Device, tree: Tree) -> Self {
+        Self { device: device.clone(), tree, description: Description::default(), ignore_unsupported: false }
+    }
+
+    /// Extents, element types and layouts are those of `a` and `b`.
+    ///
+    /// # Errors
+    /// Those of [`Builder::operands`](super::Builder::operands).
+    pub(super) fn take_operands(&mut self, a: Left<'_>, b: &Right<'_>) -> Result<(), Error> {
+        b.check_count(self.tree.name(), self.tree.accumulators())?;
+        self.description.problem = Some(Problem::of(a, b.clone())?);
+        self.description.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
+        let matrices = a.patches()?.map(|patches| patches.matrices(b.tensors())).transpose()?;
+        let views = matrices.as_ref().map_or_else(|| b.views(), |matrices| b.as_matrices(matrices).views());
+        self.description.settings.layouts =
+            (a.layout()?, a.layout_of_b(common_layout(&views), b.first()?.element_type()));
+        Ok(())
+    }
+
+    /// The same without the knobs that the device doesn't have.
+    ///
+    /// # Errors
+    /// [`Error::NoKnob`] unless they are to be ignored.
+    fn for_its_device(mut self) -> Result<Self, Error> {
+        for knob in self.description.knobs() {
+            match supports(&self.device, knob) {
+                Ok(()) => {}
+                Err(_) if self.ignore_unsupported => self.description.reset(knob),
+                Err(error) => return Err(error),
+            }
+        }
+        if let (Some(problem), Some((a, b))) = (self.description.problem, self.description.elements) {
+            let (of_a, of_b) = &mut self.description.settings.layouts;
+            *of_a = of_a.of_a_in_groups(problem.grouping, a);
+            *of_b = of_b.of_b_in_groups(problem.grouping, b);
+        }
+        Ok(self)
+    }
+
+    /// Validates the tree for the element types, without a device.
+    fn validated(&self) -> Result<ValidTree, Error> {
+        let (a, b) =
+            self.description.elements.ok_or(Error::Incomplete { what: "the element types", method: "elements" })?;
+        Ok(self.tree.validate(Types::new(a, b))?)
+    }
+
+    /// Chooses a kernel.
+    pub(super) fn choose(&self) -> Result<Choice, Error> {
+        Ok(self.clone().for_its_device()?.decide()?.2)
+    }
+
+    fn decide(&self) -> Result<(Phases, Problem, Choice), Error> {
+        let machine = Machine::of(self.device.properties());
+        let prices = if machine.is_some() { Prices::GPU } else { Prices::CPU };
+        let phases = Phases::of(self.validated()?, prices);
+        let tree = phases.first();
+        let problem = self.description.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
+        problem.check_extents()?;
+        if phases.parts.len() > 1 && problem.grouping != Grouping::None {
+            return Err(Error::GroupedPhases { epilogue: tree.name(), divided: problem.grouping.divided() });
+        }
+        if problem.patches.is_some() && problem.grouping != Grouping::None {
+            return Err(PatchError::Groups { divided: problem.grouping.divided() }.into());
+        }
+        if problem.patches.is_some() && problem.picked {
+            return Err(PatchError::Picked.into());
+        }
+        if problem.picked {
+            picked::check(self.description.settings.layouts.0, problem.grouping)?;
+        }
+        if problem.scattered {
+            scattered::check(problem.grouping, problem.batched, problem.patches.is_some())?;
+            check::scattered(&phases.tree)?;
+        }
+        let types = tree.types();
+        problem.check_scaled()?;
+        if problem.scaled {
+            block_scales::check_types((types.a, types.b), self.description.settings.arithmetic)?;
+        }
+        self.check_request(types)?;
+        let choice = match machine {
+            Some(machine) => self.choose_kernel(&machine, &phases, problem)?,
+            None => Choice { kind: self.choose_cpu(types, problem, &phases)?, later: None, not_in_tile: None },
+        };
+        Ok((phases, problem, choice))
+    }
+
+    /// Checks the operands' types and layouts, and how much of the device may be filled.
+    fn check_request(&self, types: Types) -> Result<(), Error> {
+        supports(&self.device, (types.a, types.b, self.description.settings.arithmetic))?;
+        for (operand, layout, element) in
+            [("A", self.description.settings.layouts.0, types.a), ("B", self.description.settings.layouts.1, types.b)]
+        {
+            layout.check(operand, element)?;
+        }
+        match self.description.multiprocessors {
+            Some(0) => {
+                Err(Error::Count { what: "the number of multiprocessors", given: 0, least: 1, most: usize::MAX })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn choose_cpu(&self, types: Types, problem: Problem, phases: &Phases) -> Result<Chosen, Error> {
+        let Some(Tile { m, n, .. }) = self.description.request.sm80 else {
+            let Problem { m, n, k, batch, .. } = problem.shared_alike();
+            let accumulators = phases.first().cost().products();
+            let cpu::TileShape { m, n } =
+                cpu::choose_tile((types.a, types.b), [m, n, k], batch, accumulators, phases.kept_bytes());
+            return Ok(Chosen::Cpu { tile: (m, n) });
+        };
+        for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {
+            if !(1..=MAX_EXTENT).contains(&given) {
+                return Err(Error::Count { what, given, least: 1, most: MAX_EXTENT });
+            }
+        }
+        Ok(Chosen::Cpu { tile: (m, n) })
+    }
+
+    fn choose_kernel(&self, machine: &Machine, phases: &Phases, problem: Problem) -> Result<Choice, Error> {
+        let (Description { settings, request, .. }, tree) = (&self.description, phases.first());
+        let Settings { layouts, arithmetic, switches } = *settings;
+        let later = Later::of(machine, phases, &problem);
+        let microseconds = later.as_ref().map_or(0.0, |later| later.microseconds);
+        let selection = Selection { machine, phases, problem, layouts, arithmetic, later: microseconds };
+        let mut chosen = selection.choose(request, switches)?;
+        if !chosen.asked
+            && let (Some(store), Some(subject)) =
+                (Store::of_user(), autotune::subject(&self.device, tree, &problem, *settings))
+        {
+            match store.find(&subject, &chosen.candidates) {
+                Found::Nothing => {}
+                Found::Winner(winner, microseconds) => {
+                    chosen = ChosenKernel { chosen: *winner, tuning: Tuning::Measured { microseconds }, ..chosen };
+                }
+                Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
+            }
+        }
+        let chosen = among_bundled(&self.device, phases, &problem, chosen);
+        let in_tile = chosen.candidates.iter().any(|candidate| candidate.key.in_tile());
+        let not_in_tile = if in_tile { None } else { selection.why_not_in_tile() };
+        Ok(Choice { kind: Chosen::Gpu(Box::new(chosen)), later, not_in_tile })
+    }
+
+    /// Chooses a kernel, and compiles it or finds it.
+    pub(super) fn plan(self) -> Result<Plan, Error> {
+        let plan = self.for_its_device()?;
+        let Problem { m, n, k, batch, .. } = plan.description.problem.unwrap_or(Problem::new(0, 0, 0));
+        let (epilogue, device) = (plan.tree.name(), trace::text(&plan.device));
+        let _span =
+            trace::span!(DEBUG, "plan", epilogue = epilogue, device = device, m = m, n = n, k = k, batch = batch);
+        let (remembered, question) = (plan.device.kept::<Remembered>(), plan.question());
+        if let Some(made) = remembered.plan(&plan.device, &question) {
+            trace::event!(DEBUG, "planned before", choice = trace::text(&made.choice));
+            return Ok(made);
+        }
+        let (phases, problem, choice) = plan.decide()?;
+        trace::event!(DEBUG, "choice", choice = trace::text(&choice), candidates = choice.candidates().len());
+        let Description { settings, multiprocessors, .. } = plan.description;
+        let made = Plan::new(plan.device, Arc::new(phases), problem, settings, choice, multiprocessors)?;
+        remembered.note(question, &made);
+        Ok(made)
+    }
+
+    /// Everything that determines a plan for the device.
+    pub(super) fn question(&self) -> Question {
+        Question {
+            description: self.description,
+            bundles: self.device.bundles().len(),
+            tree: self.tree.clone(),
+            literals: Question::literals(&self.tree),
+        }
+    }
+}
