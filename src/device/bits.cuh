@@ -1,5 +1,8 @@
 // Truth values with eight columns in a byte: bit n % 8 of byte n / 8 of a row.
 //
+// Bits are a class of arguments and not an element type, because an element's size is a number of bytes everywhere. In
+// a tree they are truth values of a parameter or an output; only reads and writes differ.
+//
 // Lanes exchange the bits of a byte and one lane writes it, so a byte has one writer. Bits are never copied by TMA.
 // Bits beyond the last column are written as 0 and ignored when read.
 #pragma once
