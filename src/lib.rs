@@ -121,7 +121,7 @@
 //! | [`bundle`] | kernels compiled ahead of time: one file, and no compiler where it runs |
 //! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
 //! | [`evt`] | what the macro makes: the visitor tree of an epilogue, for building, checking and drawing trees by program |
-//! | [`expr`], [`tile`] | what both `gemm` and `te` generate code with: scalar operations; reductions and layouts over threads |
+//! | [`expr`], [`tile`] | what generated code is made of: scalar operations, for `gemm` and `te`; reductions over threads, for scheduled programs |
 //!
 //! # Features
 //!

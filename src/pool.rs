@@ -1,4 +1,5 @@
-//! Memory that runs of a kernel need beside their arguments, kept from one run to the next.
+//! Memory that runs of a kernel need beside their arguments, kept from one run to the next. Nothing is locked during a
+//! run.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! The kernels of one plan or expression, each compiled once, by the first run that needs it.
+//! The kernels of one plan or expression, each compiled once, by the first run that needs it. Nothing is locked while
+//! one is compiled.
 
 use std::collections::HashMap;
 use std::hash::Hash;

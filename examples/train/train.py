@@ -5,7 +5,7 @@ definitions alone. It prints the loss of each step.
     python3 examples/train/train.py > examples/train/losses.txt
 
 Numbers that both programs need to agree on come from integers: the hash below for data and first weights, and Philox4x32-10
-(Salmon et al., SC 2011) for dropout, by the scheme that ARCHITECTURE.md states.
+(Salmon et al., SC 2011) for dropout, by the scheme that src/device/random.cuh states.
 """
 
 import argparse

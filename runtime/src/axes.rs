@@ -1,9 +1,12 @@
 //! How the axes of a tensor are read as the rows and columns of a matrix.
 //!
-//! The axes of a list are the digits of one index, the last the fastest. Neighbouring digits whose strides chain are one
-//! digit, so most lists end as one axis, and the view as an ordinary matrix or vector. Else the view has two axes for its rows
-//! and two for its columns, of which any may have one element: a view of rank 4, or of rank 2 if it is a vector, and of one more
-//! with a batch axis in front. Whoever knows nothing of lists sees just that: the tensor with its axes in another order.
+//! The axes of a list are the digits of one index, the last the fastest. Neighbouring digits whose strides chain are
+//! merged to one. So most lists end as one axis, and the view is an ordinary matrix or vector with the kernels of
+//! those.
+//!
+//! Otherwise the view has two axes for its rows and two for its columns, any of which may have one element: rank 4, or
+//! rank 2 for a vector, and one more with a batch axis in front. A flag says so. Code that ignores this flag (overlaps,
+//! copies, locks) sees a tensor with permuted axes, which is still correct.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! The element types that a buffer can hold.
+//!
+//! An element's size is a number of bytes everywhere. A truth value is one byte that may hold anything; Rust gets no
+//! `&[bool]` into a tensor ([`PlainElement`]).
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Emulated GPUs: ptx-vm behind the same interface.
+//! Emulated GPUs: ptx-vm behind the same interface. It runs the PTX that NVRTC makes of the generated CUDA C++, so
+//! inline PTX, operand order and contraction are under test.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,4 +1,9 @@
-//! Graphs: launches that are recorded once, and then launched together as often as one likes.
+//! Graphs: launches that are recorded once, and then launched together any number of times.
+//!
+//! The library records a graph, not the driver. A stream that records is a value of its own, so no other thread's work
+//! can end up in it, and emulated devices have graphs, too. The driver captures only while the recorded launches are
+//! given to it, on a stream that nobody else has. The launch of a graph is ordered by the tensors that it uses, like
+//! that of a kernel.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Launches that are recorded, to be launched later: what a stream that records holds.
+//! Recorded launches: the content of a stream that records.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,7 +1,10 @@
-// Truth values of the elements with eight columns in a byte: bit n % 8 of byte n / 8 of a row.
+// Truth values with eight columns in a byte: bit n % 8 of byte n / 8 of a row.
 //
-// Lanes that compute bits of one byte exchange them, and one of them writes it: nobody writes a part of a byte. Bits beyond
-// the last column are written as 0, and what they are is not looked at.
+// Bits are a class of arguments and not an element type, because an element's size is a number of bytes everywhere. In
+// a tree they are truth values of a parameter or an output; only reads and writes differ.
+//
+// Lanes exchange the bits of a byte and one lane writes it, so a byte has one writer. Bits are never copied by TMA.
+// Bits beyond the last column are written as 0 and ignored when read.
 #pragma once
 #include "convert.cuh"
 #include "views.cuh"

@@ -1,4 +1,4 @@
-// Scales of blocks of FP8 operands. A has one for each row and 128 of K, B one for each 128 of K and 128 columns:
+// Block scales of FP8 operands. A has one scale for each row and 128 of K, B one for each 128 of K and 128 columns:
 //
 //   A       K: | 128 | 128 | 40 |        B       N: | 128 | 128 | 7 |
 //   row 0      | s00 | s01 | s02|        K: 128     | t00 | t01 | t02
@@ -6,12 +6,12 @@
 //
 //   C[m][n] = sum over blocks b of K:  (s[m][b] * t[b][n / 128]) * (sum over k in b: A[m][k] * B[k][n])
 //
-// A k-tile of a kernel is a block of K, and the columns that a thread has of an accumulator are in one block of columns. A
-// thread reads the scales of its rows itself, as soon as it has used those of the block before, so that they arrive during the
-// block's products. That takes any strides and no shared memory, so there is nothing to be waited for. Scales of what is
-// outside of the operands are 0.
+// A k-tile of both families is a block of K. A thread's accumulators of one tile lie in one block of columns. The
+// thread reads the scales of its rows from global memory once it has used those of the block before, so they arrive
+// during the block's products. Any strides will do, no shared memory is needed, and no barrier. Scales outside of the
+// operands are 0.
 //
-// No block is left out for its scales: 0 times infinity is NaN.
+// No block is left out, whatever its scales: 0 times infinity is NaN.
 #pragma once
 #include "ptx.cuh"
 

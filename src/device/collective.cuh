@@ -1,7 +1,7 @@
 // Values of several threads, combined into one.
 //
 //   Reduce...                the operations: `lift` is applied to every value once, `combine` is commutative and has
-//                            `identity`, also where nothing is combined
+//                            `identity`, also if nothing is combined
 //   combine_elements         what a lane has of some lines, with its next elements, in their order
 //   shuffle_down, _xor, _lane   one instruction each, for every element type and for accumulators
 //   reduce_lanes             registers of a warp, a butterfly: every lane gets the result, the same bits, at every run

@@ -1,4 +1,5 @@
-// Numbers of 8 bits as f16 and as bf16, four at a time: exactly, since both have every value of the 8-bit types.
+// 8-bit numbers as f16 and as bf16, four at a time. The conversion is exact, since both types have every 8-bit value.
+// Both kernel families convert weights by these functions.
 #pragma once
 #include "convert.cuh"
 #include "ptx.cuh"

@@ -1,5 +1,8 @@
-// Matrices and vectors of an epilogue whose rows, columns or both are counted by two digits: index i is upper * extent + lower,
-// and the digits have a stride each. So heads that lie apart are the columns of one matrix.
+// Matrices and vectors of an epilogue whose rows or columns are counted by two digits (a nested mode): index i is upper
+// * extent + lower, and each digit has a stride. Heads that lie apart are thus the columns of one matrix.
+//
+// All accesses are overloads, so only the type of the field differs in a kernel, and kernels without digits keep their
+// text. The host gives the reciprocals of extents that the divisions need (kernel/digits.rs).
 #pragma once
 #include "views.cuh"
 

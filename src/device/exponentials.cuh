@@ -1,8 +1,8 @@
-// Sums of exponentials below the greatest element of a row, a column or everything, in the pass that finds it
-// (evt/phases/exponentials.rs): a running result is the greatest element so far and the sum of exp(x - greatest).
+// Sums of exponentials below the maximum of a row, a column or everything, in the pass that finds the maximum
+// (evt/phases/exponentials.rs). A running result is the greatest element so far and the sum of exp(x - greatest).
 //
-// A lane takes all of its elements at once, and a warp all of its lanes: the greatest first, so that each element takes one
-// exponential, and what was summed before one more.
+// A lane takes all of its elements at once, and a warp all of its lanes: first the maximum, then one exponential for
+// each element, and one more for what was summed before.
 #pragma once
 #include "state.cuh"
 

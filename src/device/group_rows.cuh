@@ -1,4 +1,4 @@
-// Which rows a kernel's work has: those of the matrix, or of a group of them (groups.cuh).
+// The rows of a block's work: those of the matrix, or of one group (groups.cuh).
 #pragma once
 #include "ptx.cuh"
 

@@ -1,15 +1,16 @@
-// Groups: products of one launch that have numbers of rows of their own, as experts do. The bounds of their rows are in the
-// device's memory, so a launch has the most tiles that there can be, and each block finds out here which group its tile is of.
+// Groups: products with different numbers of rows in one launch, as experts have. The bounds are in the device's
+// memory. So a launch has the most tiles that there can be, and each block finds here which group its tile belongs to.
 //
 //   rows of A     | group 0      | group 1 | group 3          |       group 2 has none
 //   row tiles     | 0   | 1   | 2  | 3     | 4 | 5    | 6   | 7 |     a group's tiles begin with its first row
 //
-// Where K is divided, a group's part of it is found so, too, and its tiles are those of a product of a batch.
+// If K is divided, a group's part of it is found in the same way, and its tiles are those of a batch.
 //
-// A group without rows has one row tile, whose rows all lie outside of it: it stores what there is once for each group.
+// A group without rows has one row tile whose rows all lie outside of it. That tile stores what exists once per group.
 //
-// Bounds may be anything. One that lies outside, or below the bounds before it, is taken as the nearest that does not; so
-// groups never overlap, and nothing outside of the matrix is touched. Block 0 notes it in the device's record.
+// Bounds may be anything. A bound outside of the matrix, or below the bounds before it, is replaced by the nearest
+// valid one. So groups never overlap, and nothing outside of the matrix is touched. Block 0 notes the bound in the
+// device's record.
 #pragma once
 #include "group_rows.cuh"
 #include "ptx.cuh"

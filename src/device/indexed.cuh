@@ -1,7 +1,7 @@
-// Where the greatest or the least value is: a value with the index of its element, reduced like any other.
+// Argmax and argmin: a value with the index of its element, reduced like any other.
 //
-// Of equal values the least index wins (+0 and -0 are equal here), and a NaN over every number, so operands can change places
-// without a bit changing. An element has an index below the greatest integer, which is that of nothing.
+// Of equal values the least index wins (+0 and -0 are equal here), and a NaN over every number. So operands can change
+// places without a bit changing. An element has an index below the greatest integer, which stands for no element.
 #pragma once
 #include "collective.cuh"
 #include "convert.cuh"

@@ -2,8 +2,8 @@
 //
 //   math::            full accuracy; bounds as `epilogue::ops` documents them
 //   math::approx11::  approximate instructions and short formulas without branches, with a relative error under 2^-16,
-//                     of erf, tanh and the logarithms beside an absolute one under 2^-21: for values that reach outputs
-//                     of at most 11 significant bits (f16) only, or where the user asks for fast mathematics
+//                     of erf, tanh and the logarithms beside an absolute one under 2^-21: only for values that reach
+//                     outputs of at most 11 significant bits (f16), or if the user asks for fast mathematics
 //   math::approx8::   the same, and tanh with 2^-10.9: at most 8 significant bits (bf16, 8-bit types)
 //
 // NVRTC declares `expf` and the other functions of CUDA's mathematical library itself: no header is needed. Its bounds

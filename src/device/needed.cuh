@@ -1,5 +1,7 @@
-// Which tiles need their product. Where every way from an accumulator to an output is closed by a condition on positions
-// (above the diagonal under a causal mask), nothing is multiplied: the sums are zeros, which nobody looks at.
+// Tiles that need no product. If the epilogue's position tests discard the accumulators of a whole tile, nothing is
+// multiplied: the sums are zeros, and no result depends on them. Example: a tile above the diagonal of a causal mask.
+//
+// All warps that load or multiply ask the same function (gemm/emit/needed.rs), for the tiles of a cluster together.
 #pragma once
 #include "ptx.cuh"
 

@@ -1,8 +1,11 @@
 // Random numbers of elements, by Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 //
-// They follow from the seed and the element's position alone: key = seed, counter = (column / 4, row, offset + stream),
-// and column % 4 is the word. So an element has the same number in every tile and in every kernel, and whoever computes
-// four neighbouring columns needs one block of four words for them.
+// A number is a function of the seed and the element's position: key = seed, counter = (column / 4, row, offset +
+// stream), and column % 4 chooses the word. So no tile, split or kernel changes it, and a backward pass draws it again
+// and stores no mask. Four neighbouring columns need one block of the generator.
+//
+// The stream is a literal of the epilogue, not a count of calls: equal calls are one value, and two epilogues can
+// agree. The seed is launch data, by value or by address, so another seed needs no other kernel.
 #pragma once
 #include "ptx.cuh"
 

@@ -1,15 +1,15 @@
-// What every kernel family does with the reductions of its tiles:
+// The reductions of tiles, for every kernel family:
 //
 //   warps -> tile:       values that warps left in shared memory, combined in ascending order
 //   tile -> partial:     one value per row (column) of the tile, in the workspace or in a partials output
 //   all tiles -> result: the block that arrives last at a row (column) of tiles combines the partials in the order of
 //                        the tiles, so the order of arrival changes nothing
 //
-// How a value gets from registers to its warp's place is the family's own. `Walk` is how the family's threads go over a
-// tile:
+// Each family brings values from registers to its warps' places by itself. `Walk` says how the family's threads go over
+// a tile:
 //   TILE_M, TILE_N; WARPS_M, WARPS_N   warps that share a column, a row
 //   THREADS, thread(), sync()          the threads that take part, and their barrier
-//   shared<T, ID, COUNT>()             COUNT places in shared memory for what ID tells apart
+//   shared<T, ID, COUNT>()             COUNT places in shared memory, distinguished by ID
 #pragma once
 #include "collective.cuh"
 #include "convert.cuh"

@@ -1,15 +1,15 @@
-// Copies an operand of a GEMM into rows that tensor copies reach: neighbours along one axis of the caller's choice, every
-// row at a multiple of 16 bytes. Elements of 1, 2 and 4 bytes move as bits.
+// Copies an operand of a GEMM to rows that TMA can load: contiguous along one axis of the caller's choice, and each row
+// at a multiple of 16 bytes. Elements of 1, 2 and 4 bytes move as bits.
 //
 // The work is cut into tiles of 32 words of 4 bytes along the rows that are written; a block takes one tile after
-// another. A warp writes 32 neighbouring words at a time, whatever it reads:
+// another. In each case a warp writes 32 neighbouring words at a time:
 //
 //   Neighbours   rows that are contiguous but begin anywhere: two aligned words are shifted into one
 //   Transpose    columns that are contiguous: words of several columns are exchanged in registers (prmt), then through
 //                shared memory, so that both reading and writing are of 128 neighbouring bytes
 //   Gather       any strides: element by element
 //
-// Elements beyond the matrix are neither read nor needed: the last word of a row is filled with zeros.
+// Elements beyond the matrix are not read: the last word of a row is filled with zeros.
 #pragma once
 #include "ptx.cuh"
 

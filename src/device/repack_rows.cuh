@@ -1,8 +1,8 @@
-// Copies the rows of a matrix that an index picks into rows that tensor copies reach, one after another: row m of the copy is row
-// `index[m]` of the matrix. A warp copies 512 neighbouring bytes of a row at a time, 16 in each lane.
+// Gathers rows of a matrix by an index, to contiguous rows that TMA can load: row m of the copy is row `index[m]` of
+// the matrix. A warp copies 512 neighbouring bytes of a row at a time, 16 in each lane.
 //
-// A number that is not a row's makes a row of zeros, and is noted in the device's record. Rows that no group has are zeros
-// whatever their numbers are.
+// A number outside of the matrix makes a row of zeros and is noted in the device's record. Rows that no group has are
+// zeros, whatever their numbers.
 #pragma once
 #include "groups.cuh"
 #include "repack.cuh"

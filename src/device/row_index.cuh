@@ -1,4 +1,4 @@
-// A row's number for each row of the product: of A, which rows are picked, or of an output, where rows are placed.
+// The index of gathered or scattered rows: for each row of the product, a row of A or of an output.
 #pragma once
 #include "ptx.cuh"
 

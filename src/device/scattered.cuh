@@ -1,9 +1,9 @@
-// Outputs whose rows an index places: row m of the product is row `places[m]` of the output.
+// Outputs whose rows an index scatters: row m of the product is row `places[m]` of the output.
 //
 //   places    [ 4 | 0 | -1 ]     output    [ row 1 | as before | as before | as before | row 0 ]
 //
-// A row whose number is not one of the output's is not written, and noted in the device's record. Two rows of one number are
-// written by two lanes, in no order: the caller's mistake.
+// A row whose number is outside of the output is not written, and is noted in the device's record. If two rows have one
+// number, two lanes write the row in no order: that is the caller's mistake.
 #pragma once
 #include "row_index.cuh"
 #include "status.cuh"

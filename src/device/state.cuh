@@ -1,7 +1,7 @@
-// Running results of the user's own reducers: a few numbers, reduced like one.
+// Running results of user reducers: a few numbers, reduced like one.
 //
-// A reducer R is generated: WORDS and the type Value of its numbers; `of` makes a running result of an element, `finish` gives
-// the result; `identity`, `lift` and `combine` are those of collective.cuh.
+// A reducer R is generated. It has WORDS, and Value, the type of its numbers. `of` makes a running result of an
+// element, `finish` gives the result; `identity`, `lift` and `combine` are those of collective.cuh.
 #pragma once
 #include "collective.cuh"
 #include "convert.cuh"

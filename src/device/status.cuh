@@ -1,8 +1,8 @@
-// What a kernel does about data that it can't use: it notes the first failure in the device's record, and goes on with
-// something harmless. Stopping instead would cost the process its CUDA context.
+// Data that a kernel cannot use, such as an index outside of its tensor: the kernel notes the first failure in the
+// device's record, and goes on with something harmless. A trap would cost the process its CUDA context.
 //
-// The record is in the host's memory, on which atomic operations are atomic among this GPU's threads. Its fields are
-// written between taking it (state 0 to 1) and completing it (state 2); the host takes what is complete, and frees it.
+// The record is in the host's memory. Atomic operations on it are atomic among the threads of this GPU. Its fields are
+// written between taking it (state 0 to 1) and completing it (state 2); the host reads complete records and frees them.
 #pragma once
 
 namespace epilogue {

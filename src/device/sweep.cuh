@@ -1,7 +1,8 @@
-// Walks over the elements of a tile: one, or, where the tile has whole lines and later phases are computed from their
-// reductions, one for each phase. A visitor's functions take the number of the sweep.
+// Sweeps: walks over the elements of a tile. There is one, or, if the tile has whole lines, one for each phase that is
+// computed from their reductions. A visitor's functions take the number of the sweep.
 //
-// A value that crosses from one to the next waits in the place of an accumulator: as it is, or, of another type, its bits.
+// A value that crosses from one sweep to the next takes the place of an accumulator: as it is, or as its bits if its
+// type differs.
 #pragma once
 #include "convert.cuh"
 

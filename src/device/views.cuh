@@ -1,7 +1,7 @@
 // An epilogue's arguments in global memory, and how a lane reads and writes a few neighbouring columns of them.
 //
-// Strides are in elements and may be anything; `vectorised` is set by the host where columns are contiguous and every
-// row begins at a multiple of the access width. Elements outside the matrix are never touched; read, they are 0.
+// Strides are in elements and may be anything. The host sets `vectorised` if columns are contiguous and every row
+// begins at a multiple of the access width. Elements outside of the matrix are not touched; reads give 0.
 #pragma once
 #include "ptx.cuh"
 

@@ -1,4 +1,4 @@
-//! What ranks must agree on before any of them writes something.
+//! What ranks agree on before any of them writes.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! The trees of a product of several ranks: what each multiplies, and what is computed of the sums. And what in an
-//! epilogue doesn't go with a part of the rows or columns.
+//! The trees of a product of several ranks: what each rank multiplies, and what is computed from the sums. It refuses
+//! epilogues that don't work on a part of the rows or columns.
 
 use super::error::Error;
 use crate::ElementType;

@@ -1,8 +1,8 @@
-//! Reductions that are made of others.
+//! Reductions that are composed of others.
 //!
-//! Some reductions need no state of their own: a mean is a sum and a division. Here such a reduction becomes the values that
-//! it is made of, so everything behind validation (phases, emitters, the CPU's programs, the reference, drawings) knows
-//! only the six [`ReduceOp`]s, and each of these is a reduction like one that the user wrote:
+//! A mean needs no state of its own: it is a sum and a division. Composed reductions become the values that they are
+//! made of. So everything behind validation (phases, emitters, the CPU's programs, the reference, drawings) knows only
+//! the six [`ReduceOp`]s, and each of these is a reduction as if the user had written it:
 //!
 //! ```text
 //! Any(t)        r = AbsMax(if t { 1 } else { 0 });       r != 0
@@ -12,22 +12,22 @@
 //! LogSumExp(x)  m = Max(x);  c = if |m| < ∞ { m } else { 0 };  s = Add(exp(x - c));  c + log(s)
 //! ```
 //!
-//! The simplifier writes them, so what two of them share (the sum of a mean and a variance) is one value.
+//! The simplifier writes them, so shared parts (the sum of a mean and a variance) are one value.
 //!
-//! *Two passes.* `Variance` and `LogSumExp` are reductions of what is computed from a reduction: two of a chain's four. That is
-//! why they are accurate: differences to the mean don't cancel, as the difference of two sums of squares does, and no
-//! exponential overflows. The sum of exponentials of `LogSumExp`, as those of users' own losses and softmaxes, is made in the first
-//! of the two where that saves a launch or memory (`phases/exponentials.rs`). A variance takes on a GPU one launch more, over
-//! M×N values that the first has left in memory; count, mean and squares in one state would save that, at a division for every
-//! few elements.
+//! *Two passes.* `Variance` and `LogSumExp` reduce values computed from a reduction, which takes two of a chain's four
+//! links. That makes them accurate: differences to the mean don't cancel, as the difference of two sums of squares
+//! does, and no exponential overflows. `LogSumExp`'s sum of exponentials, like those of users' losses and softmaxes, is
+//! computed with the maximum if that saves a launch or memory (`phases/exponentials.rs`). A variance takes one more
+//! launch on a GPU, over M×N values that the first has left in memory. A state of count, mean and squares would save
+//! that, but would need a division for every few elements.
 //!
-//! *Ends.* Without elements `Max` is −∞, sums are 0 and counts are 0: `Any` is false, `All` true, `Mean` and `Variance` are
-//! 0 / 0 = NaN, `LogSumExp` is 0 + log(0) = −∞. Where the greatest value is infinite nothing is subtracted: −∞ alone gives
+//! *Ends.* Without elements `Max` is −∞, sums are 0 and counts are 0: `Any` is false, `All` true, `Mean` and `Variance`
+//! are 0 / 0 = NaN, `LogSumExp` is 0 + log(0) = −∞. If the maximum is infinite, nothing is subtracted: −∞ alone gives
 //! log(0) = −∞, +∞ gives log(∞) = ∞, and NaN stays.
 //!
-//! *Counts.* A row has `columns()` elements, a column `rows()`: so the results of these are right where all batches have all
-//! rows. (Groups of rows, which haven't, take no epilogue with phases.) How many batches there are is in no value of a tree,
-//! so where these are reduced too elements are counted: the sum of 1, which is exact up to 2^24 in f32.
+//! *Counts.* A row has `columns()` elements, a column `rows()`. So the results are right if all batches have all rows.
+//! (Groups of rows do not, and take no epilogue with phases.) No value of a tree has the number of batches, so a
+//! reduction over batches counts its elements: the sum of 1, which is exact up to 2^24 in f32.
 
 use super::simplify::Simplifier;
 use super::valid::Operands;

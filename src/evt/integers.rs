@@ -1,7 +1,7 @@
 //! The range of a tree's integers, which determines how many bits they need.
 //!
-//! An integer is an `i64`, and wraps. If no value of a tree can leave the range of an `i32`, 32 bits give the same
-//! results with half the registers.
+//! An integer is an `i64`, and wraps. If no value of a tree can leave the range of an `i32`, kernels compute all of its
+//! integers in 32 bits, with the same results and half the registers; else all in 64. The CPU always computes in 64.
 
 use super::{Axis, Position, Reduction, ValidParameter, Value, ValueKind, ValueType, Width};
 use crate::ElementType;

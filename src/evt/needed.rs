@@ -1,11 +1,14 @@
-//! Where the product is needed: not in a rectangle of elements in which every way from the accumulators to an output is
-//! closed by a condition on positions, such as the part of a matrix above the diagonal under a causal mask,
-//! `if column() > row() { f32::NEG_INFINITY } else { x }`.
+//! Where the product is needed. If position tests discard the accumulators of a whole rectangle of elements, it need
+//! not be multiplied. Example: the part above the diagonal of a causal mask, `if column() > row() { f32::NEG_INFINITY }
+//! else { x }`.
 //!
-//! A condition is followed where it compares integers that are made of positions, extents, constants and integers that all
-//! elements share. Each has a least and a greatest value in a rectangle, so a comparison may hold there, may not hold, or
-//! both. What isn't followed may do both. The same walk computes with numbers ([`Rectangle`]) and writes a function
-//! (`gemm/emit/needed.rs`): it is given how, as [`Bounds`].
+//! A condition is followed if it compares integers made of positions, extents, constants and integers that all elements
+//! share. Each has a least and a greatest value in a rectangle, so a comparison may hold there, may not hold, or both.
+//! Any other condition may do both. One walk serves two users by different [`Bounds`]: it computes with numbers
+//! ([`Rectangle`]), or writes a function (`gemm/emit/needed.rs`).
+//!
+//! The CPU asks for each tile. A kernel asks for the tiles of a cluster together; a tile that needs nothing has no
+//! k-tiles, and sums of 0.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Reductions of the user's own: what `#[reducer]` makes.
+//! User reducers: the reductions that `#[reducer]` makes.
 
 use std::hash::{Hash, Hasher};
 

@@ -273,8 +273,8 @@ pub struct Reduction {
 }
 
 impl Reduction {
-    /// How many values of the arithmetic type its running result is at most as large as: of an index, a value and an integer,
-    /// which for everything has 64 bits.
+    /// An upper bound on the size of its running result, in values of the arithmetic type. An index has a value and an integer,
+    /// which has 64 bits if everything is reduced.
     pub(crate) const fn running_values(&self) -> usize {
         match (self.op, self.axis) {
             (ReduceOp::User(reducer), _) => reducer.words(),

@@ -1,4 +1,4 @@
-//! The choice among kernels that were compiled ahead of time, on a device with a bundle.
+//! The choice among kernels that were compiled ahead of time, on a device with bundles. Such a device never compiles.
 
 use std::collections::HashMap;
 

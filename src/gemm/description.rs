@@ -1,4 +1,4 @@
-//! What a plan is asked for, beside its device and epilogue.
+//! The description of a wanted plan, beside its device and epilogue.
 
 use super::kernel::{Settings, SplitK, Switches};
 use super::model::select::Request;

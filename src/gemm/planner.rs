@@ -1,5 +1,5 @@
-//! Chooses a kernel and plans, for a [`Builder`](super::Builder) of whatever epilogue: compiled once, not once more for each
-//! epilogue of a program.
+//! Chooses a kernel and plans, for a [`Builder`](super::Builder) of any epilogue. It has no type parameter, so it is
+//! compiled once and not for each epilogue of a program.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Plans that were made before: the same plan is looked up instead of made again.
 //!
-//! A device keeps what its last plans consist of: the checked tree, the choice, the compiled kernel. The memory that
-//! runs need belongs to each plan, so it is freed with the plan. Nothing is locked while a plan is made: two threads
-//! that plan the same at once both make it.
+//! A device keeps what its last plans consist of: the checked tree, the choice, the compiled kernel. None of it holds a
+//! handle of the device, so it dies with the device. The memory that runs need belongs to each plan and is freed with
+//! it. Nothing is locked while a plan is made: two threads that plan the same at once both make it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What a device supports: types of operands, and knobs. Plans call this, and check nothing of the kind elsewhere.
+//! The support table: operand types and knobs of each device. Plans call this, and check nothing of the kind elsewhere.
 
 use epilogue_runtime::{Arch, Device};
 

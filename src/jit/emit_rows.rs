@@ -1,8 +1,8 @@
 //! Turns a row program into machine code: one function with a loop over rows, in which stage follows stage.
 //!
-//! The number of a row's lanes is known, so the code of a stage has a loop over whole rounds, the vectors that are left over,
-//! and one round of the last lanes, fewer than a vector has, which are masked. What lanes are combined to stays in registers
-//! where there are enough; what stages leave for each other is on the stack.
+//! The number of a row's lanes is known. So the code of a stage is a loop over whole rounds, then the left-over
+//! vectors, then one masked round of the last lanes, fewer than a vector has. Combined values stay in registers if
+//! there are enough; values that stages pass on are on the stack.
 
 use super::assembler::{
     ARGUMENTS, Assembler, Constant, Memory, Opcode, Operand, SAVED, STREAMS, Vector, Width, opcode,
@@ -82,7 +82,7 @@ fn asking(program: &RowProgram) -> Vec<Vec<(usize, usize)>> {
 struct Made {
     assembler: Assembler,
     constants: Vec<Constant>,
-    /// The number of vectors on the stack that all stages share, and the most of any stage.
+    /// Stack slots shared by all stages; the largest number of slots of one stage.
     slots: usize,
     most: usize,
 }

@@ -1,4 +1,4 @@
-//! Which instructions do the operations of a body.
+//! The instructions for the operations of a body.
 
 use super::assembler::{Opcode, Width, opcode};
 use super::body::{Binary, Unary};

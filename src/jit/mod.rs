@@ -1,18 +1,21 @@
-//! Machine code made at run time: a [`Body`], what one lane computes, becomes one loop over lanes in vector code of this
-//! CPU's full width. Whatever the number of operations, the lanes are read once and written once, and what is in between
-//! stays in registers. (Cranelift, which compiles scheduled programs, has vectors of 128 bits.)
+//! Machine code made at run time: a [`Body`], the computation of one lane, becomes one loop over lanes in vector code
+//! of this CPU's full width. Whatever the number of operations, the lanes are read once and written once, and
+//! intermediates stay in registers. `gemm` and `te::auto` both make their machine code here.
 //!
-//! There is code for x86-64 with AVX-512, and with AVX2, FMA and F16C. Elsewhere [`Kernel::compile`] gives `None`, and callers do the same
-//! operations one by one by [`crate::simd`], with the same bits. (Only which NaN a result is may differ.)
+//! (Loops that a user has scheduled are something else: nests with tests, memory, calls and threads. Cranelift compiles
+//! those, in vectors of 128 bits; the feature is `native`, and nothing else needs it.)
 //!
-//! This room knows lanes at addresses, and what scalar operations are; never tensors, threads or expressions.
+//! There is code for x86-64 with AVX-512, and with AVX2, FMA and F16C. Elsewhere [`Kernel::compile`] gives `None`, and
+//! callers do the same operations one by one by [`crate::simd`], with the same bits. (Only which NaN a result is may
+//! differ.)
 //!
-//! A [`RowProgram`] is several bodies in a row: stages that are computed of each row of some, and hand values on.
+//! Nothing here knows tensors, threads or expressions: only lanes at addresses, and scalar operations.
 //!
-//! `body` (values, in order; `functions` of them, and `apply`, operations by name; `rows`, stages of bodies; `extreme`, the largest
-//! of a row) → `round` (some copies
-//! of a body side by side) → `emit` (registers, the loop; by `instruction`s) and `emit_rows` (the loop over rows) → `assembler`
-//! (bytes) → `memory` (executable) → `kernel`.
+//! A [`RowProgram`] is several bodies in a row: stages that are computed for each row, and pass values on.
+//!
+//! `body` (values, in order; `functions` of them, and `apply`, operations by name; `rows`, stages of bodies; `extreme`,
+//! the largest of a row) → `round` (some copies of a body side by side) → `emit` (registers, the loop; by
+//! `instruction`s) and `emit_rows` (the loop over rows) → `assembler` (bytes) → `memory` (executable) → `kernel`.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "code is made for x86-64 only"))]
 

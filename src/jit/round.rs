@@ -1,4 +1,4 @@
-//! A round of a loop: what one pass through its code computes, and the state of its registers.
+//! A round of a loop: the copies of a body in one pass through its code, and the state of its registers.
 
 use super::assembler::{Memory, REGISTERS, Vector, Width};
 use super::body::{Argument, Body, Node, Value};

@@ -1,8 +1,8 @@
-//! Row programs: what is computed of each row of some, in stages.
+//! Row programs: the computation of one row, in stages.
 //!
-//! A stage is a [`Body`] that is computed for all lanes of the row, or once. A stage leaves values in places, and later
-//! stages hold them: what the lanes are combined to, and what is computed once. All rows have as many lanes, so that the code
-//! counts none.
+//! A stage is a [`Body`] that is computed for all lanes of the row, or once. Later stages can hold two kinds of values
+//! of it: combinations of lanes, and values that are computed once. All rows have the same number of lanes, so the code
+//! does not count them.
 
 use super::body::{Argument, Binary, Body, Node, State, Unary, Value};
 

@@ -1,9 +1,10 @@
-//! Which of the CPUs a thread runs on.
+//! The CPUs that threads run on.
 //!
-//! Linux often wakes a thread up on the CPU of the thread that wakes it: on a virtual machine, it takes a CPU that halts for
-//! one that the host has taken away (`available_idle_cpu` and `vcpu_is_preempted` in the kernel's scheduler). Two threads
-//! share a CPU then until the load is balanced, for milliseconds. So a thread that is woken up to help is kept off the CPU
-//! of the one that it helps, and so is one that wakes up whom it helps; where else it runs is the system's choice.
+//! Linux often wakes a thread on the CPU of the thread that wakes it: on a virtual machine, it takes a CPU that halts
+//! for one that the host has taken away (`available_idle_cpu` and `vcpu_is_preempted` in the kernel's scheduler). Two
+//! threads then share a CPU until the load is balanced, for milliseconds. So a thread that is woken to help is kept off
+//! the CPU of the thread that it helps. A helper that wakes its caller is kept off in the same way. The system chooses
+//! among the other CPUs.
 
 /// A thread that can be kept off CPUs.
 #[derive(Debug)]

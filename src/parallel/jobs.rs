@@ -1,7 +1,7 @@
-//! How work is handed over: a caller opens a job, threads that look for work join it, and the caller closes it when its own
-//! part is done. So a thread that comes late is waited for by nobody: it finds the job closed.
+//! How work is handed over: a caller opens a job, threads that look for work join it, and the caller closes it when its
+//! own part is done. A thread that comes late finds the job closed, so nobody waits for it.
 //!
-//! A job's work is the same for all who are in it: each takes pieces until none is left.
+//! Every thread in a job does the same work: each takes pieces until none is left.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use crate::parallel::patience::look;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, lock};
 
-/// What a thread in a job adds to its number of threads, and what a caller adds that sleeps until they have left.
+/// `inside` counts `THREAD` per joined thread, plus `SLEEPS` while the caller is parked.
 const THREAD: usize = 2;
 const SLEEPS: usize = 1;
 

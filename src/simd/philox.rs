@@ -1,5 +1,5 @@
 //! Philox4x32-10, sixteen blocks of four words at a time (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-//! SC 2011).
+//! SC 2011). The counters are those of `device/random.cuh`; the reference has code of its own.
 
 use super::{Float, Vectorised, dispatch};
 

@@ -1,5 +1,5 @@
 //! Non-temporal stores, which bypass the caches: for data that is too long to be in a cache when it is read. The CPU
-//! then doesn't read a line of memory before it writes it. And loads ahead of time, where the CPU doesn't foresee them.
+//! then doesn't read a line of memory before it writes it. Also prefetches, for loads that the CPU doesn't foresee.
 
 /// Bytes of a cache line, which is written as a whole.
 pub(crate) const LINE: usize = 64;

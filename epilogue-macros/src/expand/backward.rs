@@ -1,5 +1,7 @@
-//! `#[epilogue(backward)]`: the struct of the backward pass. Its tree is derived from the forward struct's when it is asked for;
-//! its fields are known here, since it has all parameters that a derivative might need.
+//! `#[epilogue(backward)]`: the struct of the backward pass.
+//!
+//! The macro knows names only, so the struct's fields are all parameters that a derivative might need. Its tree is
+//! derived from the forward tree when a plan asks for it. If it cannot be derived, the tree's validation says so.
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};

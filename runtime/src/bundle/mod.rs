@@ -40,6 +40,7 @@
 //! The hash of its text, without comments and `#line` directives, and of its options; and also the architecture and the
 //! form (machine code, or PTX for emulated devices). The compiler's version, paths and places in the user's files are
 //! not part of it: a build script and the program that it builds identify the same kernel, wherever their sources are.
+//! Nothing about plans is in the file: the program makes tensor maps, grids and parameters as always.
 //! Machine code for `sm_80` also runs on `sm_86`. Another text is another kernel: if another version of this library
 //! generates a kernel differently, a bundle made by that version doesn't have this version's kernel.
 //!

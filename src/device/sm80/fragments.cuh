@@ -1,8 +1,8 @@
 // From shared memory to registers, and the multiplication itself, for one warp.
 //
-// A warp's tile is MI × NJ blocks of 16×8, of each of which a lane holds 2×2 accumulators; FragmentMap says which. For
-// mma.m16n8 that is the hardware's map; two m8n8k4 make one such block for f64; the exact f32 arithmetic adopts it. For
-// 8-bit operands that are contiguous along M or N the blocks' rows or columns are taken in another order.
+// A warp's tile is MI × NJ blocks of 16×8. A lane holds 2×2 accumulators of each block; FragmentMap says which. For
+// mma.m16n8 that is the hardware's map; two m8n8k4 make one block for f64; the exact f32 arithmetic adopts it. 8-bit
+// operands that are contiguous along M or N take the rows or columns of a block in another order.
 #pragma once
 #include "operand_tile.cuh"
 

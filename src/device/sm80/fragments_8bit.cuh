@@ -1,14 +1,15 @@
 // From shared memory to registers for 8-bit operands: integers, which the tensor cores multiply as they are, and FP8,
-// which they multiply as f16 (on sm_80 there is no other way; the conversion is exact, and so are the products).
+// which they multiply as f16. (On sm_80 there is no other way. The conversion is exact, and so are the products.)
 //
-// mma.m16n8k32 wants four neighbours along K in a register. Along K that is what ldmatrix gives of 16-bit pairs. Along M
-// or N, ldmatrix.trans gives registers of two k with two neighbours along M or N each:
+// mma.m16n8k32 wants four neighbours along K in a register. If the operand is contiguous along K, ldmatrix of 16-bit
+// pairs gives just that. If it is contiguous along M or N, ldmatrix.trans gives registers of two k with two neighbours
+// along M or N each:
 //
 //   from rows 4q, 4q+1:    [ (4q, x)  (4q, x+1)  (4q+1, x)  (4q+1, x+1) ]        q = l%4, x = 2(l/4)
 //   from rows 4q+2, 4q+3:  [ (4q+2, x) ...                              ]
 //
-// whose bytes 0, 2 and 1, 3 make the registers of x and of x+1. A lane thus has two neighbours where plainly it has
-// rows 8 apart (A), or columns of two blocks (B): FragmentMap's other orders.
+// Bytes 0, 2 and 1, 3 of these make the registers of x and of x+1. So a lane has two neighbours, where the plain order
+// gives it rows 8 apart (A) or columns of two blocks (B). FragmentMap has an order for each case.
 #pragma once
 #include "../convert_8bit.cuh"
 #include "fragments.cuh"

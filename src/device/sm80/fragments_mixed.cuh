@@ -1,9 +1,9 @@
-// From shared memory to registers where A has 16-bit elements and B 8-bit ones: weights that take half the memory.
+// From shared memory to registers if A has 16-bit elements and B 8-bit ones: weights that take half the memory.
 //
-// B is converted to A's type on its way to the tensor cores. That is exact: f16 and bf16 have every value of the 8-bit
-// types. Of B a lane has four neighbours along K in a register (fragments_8bit.cuh), k = 4q to 4q+3 of 16, where q = l%4.
-// They become two pairs, which mma.m16n8k16 takes for k = 2q, 2q+1 and 2q+8, 2q+9: K in another order, so A's pairs are
-// those of the same k, 8 bytes that lie together.
+// B is converted to A's type on its way to the tensor cores, exactly (../convert_8bit.cuh). A lane has four neighbours
+// of B along K in a register (fragments_8bit.cuh), k = 4q to 4q+3 of 16, where q = l%4. They become two pairs, which
+// mma.m16n8k16 takes for k = 2q, 2q+1 and 2q+8, 2q+9. That permutes K, so A's pairs are taken at the same k: 8 bytes
+// that lie together.
 #pragma once
 #include "fragments_8bit.cuh"
 

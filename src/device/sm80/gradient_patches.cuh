@@ -1,14 +1,16 @@
-// The GEMM kernel for sm_80 and up of a convolution's input gradient, where the convolution moved by more than 1: patches of the
-// outputs' gradient with zeros between its elements.
+// The GEMM kernel for sm_80 and up of a convolution's input gradient, if the convolution moved by more than 1. A is
+// patches of the outputs' gradient, with zeros between its elements.
 //
 // Along each axis an element is at  begin + r * dilation  of a picture with `stride - 1` zeros between the gradient's
-// elements, where `begin` depends on the row. It is one of them if that is a multiple of the stride. The quotient of a sum has
-// no sum of quotients; but with
+// elements, where `begin` depends on the row. It is an element of the gradient if that is a multiple of the stride. A
+// quotient of a sum is not a sum of quotients; but with
 //
 //   begin = b * stride + x,  0 <= x < stride         r * dilation = t * stride - y,  0 <= y < stride
 //
-// it is a multiple if x and y are equal, and the quotient then is b + t. So rows and taps are as in patches.cuh, in quotients,
-// and both have a number more: the three remainders as one.
+// the sum is a multiple if x and y are equal, and the quotient then is b + t. So rows and taps are as in patches.cuh,
+// in quotients, and both also keep the three remainders as one number: quotients are added, remainders compared.
+//
+// The zeros are multiplied. Leaving them out would need rows ordered by remainder, which outputs are not.
 #pragma once
 #include "patches.cuh"
 

@@ -1,7 +1,8 @@
-// The GEMM kernels for sm_80 and up with groups of rows, or of K: one block, one tile of one group (../groups.cuh).
+// The GEMM kernels for sm_80 and up with groups of rows or of K: one block, one tile of one group (../groups.cuh).
 //
-// `Problem` counts the rows of the matrix, the groups as batches, and in `tiles_m` the most row tiles that they can have.
-// Tiles are numbered as those of one matrix with as many row tiles, so neighbours share columns of B, or rows of A, in the L2.
+// `Problem` counts the rows of the matrix; it has groups as batches, and the most row tiles that they can have as
+// `tiles_m`. Tiles are numbered as those of one matrix with as many row tiles, so neighbours share columns of B, or
+// rows of A, in the L2.
 #pragma once
 #include "../groups.cuh"
 #include "gemm.cuh"

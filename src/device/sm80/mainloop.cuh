@@ -9,13 +9,14 @@
 //               read the first fragments of k-tile kt + 1
 //               multiply the last of k-tile kt
 //
-// The tensor cores are to have work at once: when the barrier opens, a k-tile's last products are in registers, and the
-// next one's first fragments arrive during them. The copies' addresses are computed between products, which takes code
-// without branches. So past the end of K copies of zeros are started, whose fragments are read and never multiplied.
+// The tensor cores should have work when the barrier opens. So the last products of a k-tile are in registers then, and
+// the first fragments of the next arrive during them. The addresses of copies are computed between products, which
+// takes code without branches. So copies of zeros are started past the end of K; their fragments are read and not
+// multiplied.
 //
-// Copies of less than 16 bytes are many, and take more registers so than are left for as many blocks at once; FMA
-// kernels, whose products nothing waits for, gain nothing by it. Both wait at a k-tile's start, start the copies, as long
-// as there are any, and then read the first fragments. Operands that take registers as they are loaded wait there, too.
+// Copies of less than 16 bytes are many, and would take more registers than the blocks of an SM leave. FMA kernels gain
+// nothing by the order above. Both wait at the start of a k-tile, start copies while any are left, and then read the
+// first fragments. Operands that take registers while they are loaded wait there, too.
 #pragma once
 #include "fragments_mixed.cuh"
 #include "loader.cuh"

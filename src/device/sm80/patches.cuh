@@ -1,12 +1,13 @@
-// The GEMM kernel for sm_80 and up of a convolution: A is patches of images under a window, and is nowhere in memory.
+// The GEMM kernel for sm_80 and up of a convolution: A is patches of images under a window, and is never stored.
 //
 //   row m of A     output (image, p0, p1, p2) of the three axes, the last the fastest
 //   column k of A  channel k % C of the window's element k / C, (r0, r1, r2)
-//   element        channel c at  p * stride - before + r * dilation  along each axis; 0 where that is outside of the image
+//   element        channel c at  p * stride - before + r * dilation  along each axis; 0 if that is outside of the image
 //
-// What depends on the row alone, where the window begins in memory and along the axes, is computed once for a tile and lies
-// in shared memory: in registers it would leave too few for the accumulators. What depends on the column alone is computed
-// once for all rows that a thread copies; a copy is within one element of the window.
+// Values that depend on the row alone (where the window begins in memory and along the axes) are computed once for a
+// tile, into shared memory: in registers they would leave too few for the accumulators. Values that depend on the
+// column alone are computed once for all rows that a thread copies. A copy stays within one element of the window, so
+// the number of channels bounds its width. The window's numbers are run-time arguments.
 //
 // Static shared memory:  [ PatchRow for each row of the tile ]
 #pragma once

@@ -1,9 +1,9 @@
-// A whose rows an index picks: row m of the product is row `rows[m]` of the matrix.
+// A whose rows an index gathers: row m of the product is row `rows[m]` of the matrix.
 //
 //   index     [ 4 | 0 | 4 | -1 ]     tile     [ row 4 | row 0 | row 4 | zeros ]
 //
-// A thread keeps the numbers of its rows during the product, in registers. A number that is not a row's is a row of zeros,
-// whose multiplication adds nothing, and is noted in the device's record.
+// A thread keeps the numbers of its rows in registers during the product. A number outside of A stands for a row of
+// zeros, which adds nothing, and is noted in the device's record.
 #pragma once
 #include "../row_index.cuh"
 #include "../status.cuh"

@@ -1,9 +1,11 @@
-// Reductions of what the epilogue computes: from a lane's registers to its warp's place in shared memory. What becomes
-// of it from there is the same for every kernel family (../reduction.cuh).
+// Reductions of the epilogue's values: from a lane's registers to its warp's place in shared memory. The rest is the
+// same for every kernel family (../reduction.cuh).
 //
 //   lane -> warp:  shuffles, a butterfly: the same order always
 //
-// What lies outside the matrix counts as the operation's identity.
+// Elements outside of the matrix count as the operation's identity. In sweeps over a tile with whole lines, a barrier
+// follows each sweep; then the warps' parts of rows, columns or both are combined. The staging must then hold the whole
+// tile at once.
 #pragma once
 #include "../collective.cuh"
 #include "../reduction.cuh"

@@ -1,7 +1,7 @@
-// The products of FP8 with scales of blocks (../block_scales.cuh): what differs from gemm.cuh.
+// The products of FP8 with block scales (../block_scales.cuh): the differences to gemm.cuh.
 //
-// A k-tile is a block. Its products are summed by themselves, and these sums multiplied by their scales and added to those of
-// the blocks before.
+// A k-tile is a block. Its products are summed by themselves; the sums are multiplied by their scales and added to
+// those of the blocks before.
 #pragma once
 #include "../block_scales.cuh"
 #include "gemm.cuh"

@@ -1,11 +1,13 @@
-// The GEMM kernel for sm_80 and up of a convolution's filter gradient: A is the patches of images under a window, transposed.
+// The GEMM kernel for sm_80 and up of a convolution's filter gradient: A is the patches of images under a window,
+// transposed.
 //
 //   row m of A     channel m % C of the window's element m / C
 //   column k of A  output (image, p0, p1, p2)
 //   element        as in patches.cuh
 //
-// A tile's rows in shared memory are of outputs, of which a thread has the same chunk: so what depends on the element of the
-// window is the same all along K, and where the window begins is computed for every row that a thread copies.
+// A tile's rows in shared memory belong to outputs, and a thread has the same chunk of each. So values that depend on
+// the element of the window are the same all along K, and the beginning of the window is computed for each row that a
+// thread copies.
 #pragma once
 #include "patches.cuh"
 

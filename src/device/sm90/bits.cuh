@@ -1,5 +1,5 @@
-// Bits of a lane's values, whose map is in fragments.cuh: each lane reads or writes whole bytes of its neighbours' and its
-// own bits, and they exchange them.
+// Bits of a lane's values (the map is in fragments.cuh): a lane reads or writes whole bytes, with bits of its own and
+// of its neighbours, and lanes exchange them.
 #pragma once
 #include "../bits.cuh"
 #include "fragments.cuh"

@@ -1,7 +1,7 @@
-// The words in which a kernel's `Config` is written, and what follows from its constants.
+// The types and constants that a kernel's `Config` is written in, and values derived from them.
 //
-// MMA rows and columns are those of wgmma's accumulator. They are the problem's m and n; where SWAP_AB, its n and m,
-// so that a product with few rows fills the 64 rows of an instruction with its columns instead.
+// MMA rows and columns are those of wgmma's accumulator. They are the problem's m and n; with SWAP_AB, its n and m, so
+// that the columns of a product with few rows fill the 64 rows of an instruction.
 #pragma once
 #include "../ptx.cuh"
 

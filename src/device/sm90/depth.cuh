@@ -1,24 +1,29 @@
-// The GEMM kernels for sm_90a whose K is divided into groups (../groups.cuh): what differs from gemm.cuh.
+// The GEMM kernels for sm_90a whose K is divided into groups (../groups.cuh): the differences to gemm.cuh.
 //
-// Each group is a product of a batch, so units and tiles are those of a batch. What a unit multiplies is its group's part of
-// K: k-tiles from where the part begins, wherever that is. (A box's coordinates may be any, only strides and the tensor's
-// address are multiples of 16 bytes: PTX ISA, "Tensors".) A table in shared memory, behind all else, says where parts begin and
-// end; of a group without a part a unit has one k-tile, which lies outside of K and is read as zeros.
+// Each group is a product of a batch, so units and tiles are those of a batch. A unit multiplies its group's part of K:
+// k-tiles from where the part begins, wherever that is. (A box may have any coordinates; only strides and the tensor's
+// address are multiples of 16 bytes: PTX ISA, "Tensors".) A table in shared memory, behind all else, says where parts
+// begin and end. If a group has no part, its unit has one k-tile outside of K, which is read as zeros.
 //
-// A part ends anywhere, and the box of its last k-tile goes on with the next part. That must not be multiplied, not even by
-// zeros: it may be infinite. So zeros are copied over it before the consumers hear of the stage:
+// A part may end anywhere, and the box of its last k-tile goes on with the next part. Those rows must not be
+// multiplied, not even by zeros, since they may be infinite. So zeros are copied over them before the consumers hear of
+// the stage:
 //
 //   box: rows of 128 bytes, one for each index of K      | the part's, `left` of them | the next part's: zeros |
 //
 //   producer, the last k-tile   wait empty[s] | announce a stage's bytes at landed[s] | load | wait landed[s]
 //                               announce those of the zeros at full[s] | copy them
 //
-// Both operands are contiguous along M or N, so in a box an index of K is one row, whatever the swizzle. Zeros are copied
-// as boxes are, asynchronously, so that the stage is written by copies alone: consumers, and in a cluster the blocks that fill
-// the stage again, wait for what they always do. Other k-tiles are loaded as always.
+// Zeros are copied from shared memory by cp.async.bulk, so asynchronous copies alone write a stage. Consumers, and
+// blocks of a cluster that fill the stage again, wait as in a dense product, and other k-tiles cost nothing. Stores of
+// a thread would not do: only a fence of the whole GPU orders them with the copies of a cluster's other blocks.
 //
-// Every stage has a `landed` of its own: with one for all, copies of another block of the cluster for the next tile could
-// arrive while this block still waits for the tile before.
+// Both operands are contiguous along M or N, so an index of K is one row of a box, whatever the swizzle. Along K, a
+// part would begin within 16 bytes. Operands of 16 bits that are contiguous along K are therefore repacked. wgmma takes
+// the other types only along K, so kernels for sm_80 multiply those.
+//
+// Every stage has a `landed` of its own. With one for all, copies of another block of the cluster for the next tile
+// could arrive while this block still waits for the tile before.
 #pragma once
 #include "../groups.cuh"
 #include "gemm.cuh"

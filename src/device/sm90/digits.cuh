@@ -1,10 +1,11 @@
-// Boxes of matrices whose rows or columns are counted by two digits: their maps have five dimensions, the digits of the columns,
-// those of the rows, each the lower one first, and the batch.
+// Boxes of matrices whose rows or columns are counted by two digits. Their maps have five dimensions: the digits of the
+// columns, those of the rows, each the lower one first, and the batch.
 //
 //   columns of a head, rows of a sequence   ->   box [ 1 batch | 1 | rows | 1 | columns ]   in shared memory as any other box
 //
-// No box goes beyond a lower digit that has a further upper one: the host gives a matrix to lanes where one would. So a box's
-// elements follow one another as those of a plain matrix do, and what is outside of it has an upper digit that is.
+// If an upper digit has more than one value, no box reaches beyond the lower one; else the host lets lanes access the
+// matrix. So a box's elements follow each other as in a plain matrix, and only its coordinates differ. Elements outside
+// of the matrix have an upper digit that is outside.
 #pragma once
 #include "../digits.cuh"
 #include "fragments.cuh"

@@ -5,9 +5,11 @@
 //   outputs:  fragments --> OUTPUT_STAGES steps of shared memory (per warpgroup) --TMA--> memory, while the next step or
 //             tile goes on
 //
-// A block of 64 MMA rows is walked over once, or, where the tile has whole lines and a later phase is computed from their
-// reductions, once for each phase: in SWEEPS. What crosses from one to the next is in the accumulators' registers. Where the
-// lines lie in the tiles of a cluster, its blocks exchange their parts of the reductions between the sweeps (exchange.cuh).
+// A block of 64 MMA rows is walked over once; or, if the tile has whole lines and later phases are computed from their
+// reductions, once for each phase: in SWEEPS. Values that cross from one sweep to the next are in the accumulators'
+// registers. The blocks of 64 rows go through all sweeps one after another, so few results are live at a time. If the
+// code goes in rounds, the accumulators rotate. If the lines lie in the tiles of a cluster, its blocks exchange their
+// parts of the reductions between the sweeps (exchange.cuh).
 //
 // A visitor has
 //   INPUTS, OUTPUTS          whether there are tensors that boxes are copied of; VECTORS: how many staged vectors
@@ -19,7 +21,8 @@
 //   finish_block(sweep, block), finish()           reductions
 //   exchange(sweep, parity)                        the cluster's parts of those, of lines that lie in its tiles
 //   store_outputs(sweep, row, column, stage)       starts the copies of a step; by one thread
-// and, for the producer's warps, static functions: `needed`, `clear_inputs`, `input_bytes`, `load_inputs`, `fill_vectors`.
+// and, for the producer's warps, static functions: `needed`, `clear_inputs`, `input_bytes`, `load_inputs`,
+// `fill_vectors`.
 #pragma once
 #include "../sweep.cuh"
 #include "exchange.cuh"

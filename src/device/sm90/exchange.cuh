@@ -1,8 +1,8 @@
-// What the blocks of a cluster tell each other where whole lines lie in their tiles together: each block's part of the
-// reductions of its lines, through distributed shared memory (PTX ISA, "st.async", "mapa").
+// The exchange of a cluster whose tiles together have whole lines: its 2 to 16 blocks send each other their parts of
+// the lines' reductions, through distributed shared memory (PTX ISA, "st.async", "mapa").
 //
-// A line along MMA columns lies in one warp of each block, in the warp of the same number and in the same four lanes. So a
-// warp exchanges with those warps alone, once after every sweep of a block of 64 rows, and no other thread waits:
+// A line along MMA columns lies in one warp of each block, in the warp of the same number and in the same four lanes.
+// So a warp exchanges with those warps alone, once after every sweep of a block of 64 rows, and no other thread waits:
 //
 //   wait       until all blocks have read the parts before
 //   st.async   a warp's 16 rows, word by word, into its block's slot of every peer, which counts the bytes on an mbarrier
@@ -12,8 +12,12 @@
 //
 //   [ mbarriers: warp, full and empty ] [ slots: warp, block, word, lane / 4, half ]
 //
-// A block without a tile sends nothing, and nobody waits for it. That slots are read is said by arrivals, which nobody waits
-// for long, as a sweep lies between: that the bytes of a st.async are complete says nothing of what its thread has read.
+// A block without a tile sends nothing, and nobody waits for it. A sweep lies between a read of the slots and the next
+// wait for it, so that wait is short. Double-buffered slots would not need the second mbarrier if `st.async` implied
+// that its thread's earlier reads are complete. PTX does not promise that, and the race detector reports it.
+//
+// Nothing else of a kernel knows of the exchange. A cluster finishes a unit's tiles together, also with serial split-K
+// and stream-K. Parallel split-K finishes each tile where its last part happens to arrive, so it has no exchange.
 #pragma once
 #include "pipeline.cuh"
 #include "reduce.cuh"

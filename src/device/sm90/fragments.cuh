@@ -1,11 +1,11 @@
-// Where a lane of a consumer stands: in the tile, and in the staged pieces of the epilogue's tensors.
+// The position of a consumer's lane: in the tile, and in the staged pieces of the epilogue's tensors.
 //
-// The accumulators of a warp are handled in units of 16 rows by WIDTH columns, V values for every lane:
-// value 4j + 2h + c has row l/4 + 8h and column 8j + 2(l%4) + c of the unit. That is the map of wgmma as of mma.m16n8.
+// The accumulators of a warp are handled in units of 16 rows by WIDTH columns, V values for every lane: value 4j + 2h +
+// c has row l/4 + 8h and column 8j + 2(l%4) + c of the unit. That is the map of wgmma as of mma.m16n8.
 //
-// A step of a warpgroup is 64 rows by STEP columns. Of every tensor that is copied by boxes, a step's elements lie in
-// shared memory as TMA puts them: problem rows of at most 128 bytes, wider ones cut into boxes side by side,
-// the 16-byte chunks of a row exchanged by its number (TMA's swizzle).
+// A step of a warpgroup is 64 rows by STEP columns. Tensors that are copied by boxes lie in shared memory as TMA puts
+// them: problem rows of at most 128 bytes, wider ones cut into boxes side by side, the 16-byte chunks of a row
+// exchanged by its number (TMA's swizzle).
 #pragma once
 #include "../convert.cuh"
 #include "../views.cuh"

@@ -1,23 +1,27 @@
-// The GEMM kernels for sm_90a with groups of rows (../groups.cuh): what differs from gemm.cuh.
+// The GEMM kernels for sm_90a with groups of rows (../groups.cuh): the differences to gemm.cuh.
 //
-// Units are those of one matrix of all groups' clusters of row tiles, a group's one after another, so that what runs at the
-// same time shares a group's B. A table in shared memory says where a group ends; every role looks its unit up there, and
-// keeps nothing of it during a product:
+// Units are those of one matrix of all groups' clusters of row tiles, a group's one after another, so that what runs at
+// the same time shares a group's B. A table in shared memory says where a group ends. Every block makes it from the
+// bounds at each launch, behind its other memory, so a launch's shared memory grows with its groups. Every role looks
+// its unit up there, and keeps nothing of it during a product:
 //
 //   groups                 | group 0          | 1    | 2 | 3        |
 //   rows: ends             | 300              | 370  |370| 500      |
 //   clusters of row tiles  | 0 | 1 | 2        | 3    | 4 | 5        |      where a cluster has 128 rows
 //   table                  {300, 3} {370, 4} {370, 5} {500, 6}
 //
-// A group may begin at any row, and boxes know nothing of its end:
+// A group may begin at any row, and the tensor maps are those of a dense product, so boxes know nothing of its end.
+// (Maps that end with a group would need two more dimensions whose strides cancel modulo 2^64, which no document
+// promises.)
 //
-// - Loads take whole boxes, also of rows that are another group's. Each row of A makes its own row of the product, and each
-//   row of an input is for that row's results: what is not the group's is computed, and not used.
-// - A step of outputs is stored by boxes where all its rows are the group's. In a group's last tile, lanes store the rows
+// - Loads take whole boxes, also of rows of another group. Each row of A makes its own row of the product, and each row
+//   of an input serves that row only: rows of other groups are computed and not used.
+// - A step of outputs is stored by boxes if all its rows are the group's. In a group's last tile, lanes store the rows
 //   that are, one by one.
-// - What is read and written in place (`TensorMut`) is accessed by lanes: a box would read rows that another block writes.
+// - What is read and written in place (`TensorMut`) is accessed by lanes: a box would read rows that another block
+//   writes.
 //
-// Units that the groups don't have, since bounds are not known on the host, come last. They have one k-tile, of zeros.
+// Bounds are not known on the host, so there may be units that no group has. They come last, with one k-tile of zeros.
 #pragma once
 #include "../groups.cuh"
 #include "gemm.cuh"

@@ -1,14 +1,16 @@
-// The products of activations of 16 bits and weights of 8 (../convert_8bit.cuh): what differs from gemm.cuh.
+// The products of activations of 16 bits and weights of 8 (../convert_8bit.cuh): the differences to gemm.cuh.
 //
-// wgmma has no instruction for the two types, so weights are converted to the activations' type on their way; and it takes
-// its first operand from registers, too, but not its second. So weights are the first: these kernels are swapped.
+// wgmma has no instruction for the two types, so weights are converted to the activations' type on their way. Only its
+// first operand can come from registers. So weights are the first: these kernels are swapped, whatever M is. A k-tile
+// of weights has half as many bytes; all else is as in other swapped kernels. K keeps the order of 16-bit weights, so
+// the bits are the same, too.
 //
 //   stage of weights in shared memory     MMA_ROWS rows of 64 bytes: a k-tile
 //   bytes                                 of all rows of a warp: to registers
 //   step, of four                         a quarter of them: to 16 bits | product, started | wait for the step before
 //
-// A lane's part of a step (PTX ISA, "wgmma", A in registers): of rows l/4 and l/4 + 8 of its warp's 16, k = 2q, 2q+1 and
-// 2q+8, 2q+9 of 16, where q = l%4. So it loads two bytes at a time. TMA's 64-byte swizzle has
+// A lane's part of a step (PTX ISA, "wgmma", A in registers): of rows l/4 and l/4 + 8 of its warp's 16, k = 2q, 2q+1
+// and 2q+8, 2q+9 of 16, where q = l%4. So it loads two bytes at a time. TMA's 64-byte swizzle has
 //
 //   16 bytes c of row r   at 64r + 16 (c ^ r/2%4)
 //

@@ -1,22 +1,24 @@
-// The GEMM kernel for sm_90a of a convolution: A is patches of images under a window, and is nowhere in memory. Only who
-// loads knows; everything else is as in gemm.cuh.
+// The GEMM kernel for sm_90a of a convolution: A is patches of images under a window, and is never stored. Only the
+// loads differ; everything else is as in gemm.cuh.
 //
 //   row m of A       output (image, p0, p1, p2) of the three axes, the last the fastest
 //   k-tile of A      TILE_K channels of one element of the window, (r0, r1, r2): the channels are the fastest, and an
 //                    element's last k-tile may reach beyond them. So K is counted in k-tiles, also where it is split
 //
-// The copy engine finds the elements (PTX ISA 5.5.4, im2col mode): it is given where the window of a box's first row
-// begins, and goes on from output to output; the images' map has the strides of the window and where it may begin. What is
-// outside of the images is 0.
+// TMA finds the elements (PTX ISA 5.5.4, im2col mode). It is given where the window of a box's first row begins, and
+// goes on from output to output; the images' map has the strides of the window and where it may begin. Elements outside
+// of the images are 0. If a map cannot describe images and window (gemm/problem/patch_boxes.rs), kernels for sm_80
+// serve.
 //
 //   A   box  {channel, begin2, begin1, begin0, image} + {offset2, offset1, offset0}    TILE_K channels of some rows
 //   B   box  {channel, filter, element of the window}                                  as a batch of matrices
 //
-// Where a box begins is found once for a tile. Of rows behind the last, that is an image that isn't there, at a place that
-// a window may have: zeros.
+// The beginning of a box is found once for a tile. Rows behind the last have an image that does not exist, at a place
+// that a window may have: zeros.
 //
-// A batch is a group of channels: of whole boxes, so that none reaches into the next. Its filters are further columns or further
-// elements of the window. A part of K that has nothing is of the group behind the last: zeros in both operands.
+// A batch is a group of channels, of whole boxes, so that none reaches into the next group: 0 times infinity is NaN.
+// Its filters are further columns or further elements of the window. A part of K that has nothing belongs to the group
+// behind the last: zeros in both operands.
 #pragma once
 #include "gemm.cuh"
 

@@ -1,20 +1,27 @@
-// The GEMM kernel for sm_90a of an A whose rows an index picks: row m of the product is row `index[m]` of the matrix. Only who
-// loads knows; everything else is as in gemm.cuh, but for a fence.
+// The GEMM kernel for sm_90a of an A whose rows an index gathers: row m of the product is row `index[m]` of the matrix.
+// Only the loads differ, and a fence; everything else is as in gemm.cuh.
 //
 //   index     [ 4 | 0 | 4 | -1 ]     tile     [ row 4 | row 0 | row 4 | zeros ]
 //
-// Boxes are of neighbouring rows. So threads copy the rows, 16 bytes at a time by cp.async, to where TMA's 128-byte swizzle would
-// have them, and TMA brings B alone:
+// A box has neighbouring rows. So threads copy the rows, 16 bytes at a time by cp.async, to where TMA's 128-byte
+// swizzle would put them, and TMA loads B alone:
 //
 //   16 bytes c of row r   at 128r + 16 (c ^ r%8)
 //
 //   producer warpgroup    warps 0 and 3: A, four of every eight rows each; warp 0: B, too, by one thread
-//                         warps 1 and 2: as ever. They wait for epilogues, which who feeds the products must not
+//                         warps 1 and 2: as ever. They wait for epilogues, which must not delay the loads of products
 //
 //   full[s]               the bytes of B, and an arrival of every copying thread, made when its copies are done
 //
-// A number that is not a row's is a row of zeros, and is noted in the device's record; and so is, unnoted, a row of the tile
-// that is not the product's, or not the group's.
+// cp.async writes by the generic proxy, and wgmma reads by the asynchronous one. So a consumer that has waited for a
+// stage fences before it multiplies. A lane keeps the numbers of a few rows, and other lanes get them by shuffles: a
+// register for each row would leave none. Blocks along N share no A; blocks along M share B as ever.
+//
+// The differences are specialisations of members for the kernel's `Config`: the count of the `full` barriers, the
+// producer, the fence.
+//
+// A number outside of A stands for a row of zeros, and is noted in the device's record. Rows of the tile outside of the
+// product or the group are zeros, too, and are not noted.
 #pragma once
 #include "../row_index.cuh"
 #include "../status.cuh"

@@ -1,4 +1,5 @@
-// How warps of a block, and blocks of a cluster, wait for each other: mbarriers in rings, named barriers, the cluster's.
+// How warps of a block, and blocks of a cluster, wait for each other: pipelines (*rings*) of mbarriers, named barriers,
+// the cluster's barrier.
 //
 // A ring is STAGES places in shared memory with two mbarriers each, `full` and `empty`. Its users count through the
 // stages; every time around, the parity that they wait for turns over:

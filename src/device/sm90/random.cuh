@@ -1,5 +1,5 @@
-// Random numbers of a lane's values, whose map is in fragments.cuh: lanes share the blocks of four words among them, so
-// that none is computed twice.
+// Random numbers of a lane's values (the map is in fragments.cuh). A block of the generator is four columns, and lanes
+// exchange the words of their blocks, so that none is computed twice.
 #pragma once
 #include "../random.cuh"
 #include "fragments.cuh"

@@ -1,7 +1,9 @@
-// Reductions of what the epilogue computes: from a lane's registers to its warp's place in shared memory. What becomes
-// of it from there is the same for every kernel family (../reduction.cuh).
+// Reductions of the epilogue's values: from a lane's registers to its warp's place in shared memory. The rest is the
+// same for every kernel family (../reduction.cuh).
 //
-// MMA rows and columns, as everywhere below: PerRow gives a value for every MMA row.
+// MMA rows and columns, as everywhere below: PerRow gives a value for every MMA row. A line along MMA columns lies in
+// four lanes of one warp. If the tile has whole lines, their reduction takes two shuffles, and neither memory nor a
+// barrier: rows in kernels that are not swapped, columns in kernels that are.
 #pragma once
 #include "../collective.cuh"
 #include "../reduction.cuh"

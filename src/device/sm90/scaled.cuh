@@ -1,6 +1,6 @@
-// The products of FP8 with scales of blocks (../block_scales.cuh): what differs from gemm.cuh.
+// The products of FP8 with block scales (../block_scales.cuh): the differences to gemm.cuh.
 //
-// A promoted k-tile is a block, so its sums are multiplied by their scales where they would be added alone.
+// A promoted k-tile is a block. So its sums are multiplied by their scales where they would otherwise be added alone.
 #pragma once
 #include "../block_scales.cuh"
 #include "fragments.cuh"

@@ -1,17 +1,17 @@
-// Which tiles a block computes: persistent blocks walk through the units of work.
+// The tiles that a block computes: persistent blocks walk through the units of work.
 //
 // A unit is one cluster's tiles (one tile per block) and one part of K. Units are numbered with the split slowest, then
-// the batch: a cluster takes them in ascending order, so one of serial split-K only waits for units that somebody has
+// the batch. A cluster takes them in ascending order, so one of serial split-K only waits for units that somebody has
 // begun before. Tiles go in groups of GROUP cluster rows (RASTER_N: columns), so that what runs at the same time shares
 // rows of A and columns of B in the L2.
 //
-// Stream-K: the first `streamed` units are laid end to end, k-tile after k-tile, and every cluster takes an equal
-// share of that line; the other units are dealt whole. A cluster begins with the last part of its share: a part that lacks
-// the end of K, for which the unit's finisher waits, is the first that its cluster computes, and of a cluster of a lower
-// number, which has begun before. The cut is the same whenever M, N, K and the grid are.
+// Stream-K: the first `streamed` units are laid end to end, k-tile after k-tile, and every cluster takes an equal share
+// of that line; the other units are dealt whole. A cluster begins with the last part of its share. If that part lacks
+// the end of K, the unit's finisher waits for it; it is the first that its cluster computes, and the cluster has a
+// lower number and has begun before. The cut depends on M, N, K and the grid only.
 //
-// All roles ask for every unit, the consumers with idle tensor cores: divisions are products with numbers that the host
-// has made (`Deal`), which stay in the constant bank.
+// All roles ask for every unit, the consumers with idle tensor cores. So divisions are products with numbers that the
+// host has made (`Deal`), which stay in the constant bank.
 #pragma once
 #include "../needed.cuh"
 #include "../sm80/scheduler.cuh"

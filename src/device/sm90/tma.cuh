@@ -1,7 +1,9 @@
-// TMA, the tensor memory accelerator: boxes of tensors between global and shared memory.
+// TMA, the tensor memory accelerator: boxes of tensors between global and shared memory (PTX ISA,
+// "cp.async.bulk.tensor").
 //
-// PTX ISA, "cp.async.bulk.tensor". All maps have three dimensions: the contiguous index, the other, the batch. (But those
-// of patches, and of matrices with digits: patches.cuh and digits.cuh copy them.) What lies outside a tensor is read as 0 and not written; a load always counts the whole box's bytes.
+// Maps have three dimensions: the contiguous index, the other, the batch. Only maps of patches and of matrices with
+// digits differ: patches.cuh and digits.cuh copy those. Elements outside of a tensor are read as 0 and not written; a
+// load always counts the bytes of the whole box.
 #pragma once
 #include "config.cuh"
 

@@ -1,18 +1,20 @@
-// The GEMM kernel for sm_90a of a convolution's filter gradient: A is the patches of images under a window, transposed. Only
-// who loads knows; everything else is as in gemm.cuh.
+// The GEMM kernel for sm_90a of a convolution's filter gradient: A is the patches of images under a window, transposed.
+// Only the loads differ; everything else is as in gemm.cuh.
 //
 //   row m of A     channel m % channels of the window's element m / channels: 64 rows are of one element
 //   column k of A  output (image, p0, p1, p2)
 //   element        as in patches.cuh
 //
-// A box has some channels of one element of the window at a k-tile's outputs: what a box of a matrix has that is contiguous
-// along M. So the copy engine walks along K here, and a tile's boxes differ in the element or in their channels.
+// A box has some channels of one element of the window, at the outputs of a k-tile: a box of a matrix that is
+// contiguous along M. So TMA walks along K here, and a tile's boxes differ in the element or in their channels. K is
+// outputs, and M is whole boxes, so a group's channels are a multiple of 64. B is a matrix like any other.
 //
 //   A   boxes {channel, begin2, begin1, begin0, image} + {offset2, offset1, offset0}    64 channels of TILE_K outputs
 //   B   boxes {column, output, group}                                                   as of any matrix, or batch
 //
-// What there is of a box is found once for a tile, where the window begins once for a k-tile. Of rows behind the last, channels
-// are those of the group behind the last: zeros. Of outputs behind the last, the image isn't there: zeros in both operands.
+// The element and channels of a box are found once for a tile; the beginning of the window once for a k-tile. Rows
+// behind the last have the channels of the group behind the last: zeros. Outputs behind the last have an image that
+// does not exist: zeros in both operands.
 #pragma once
 #include "patches.cuh"
 

@@ -1,6 +1,6 @@
 // Scans: recurrences along time, of many columns that don't know of each other.
 //
-// What a step does to the state is a map; maps compose, whatever the state. So time can be cut:
+// A step maps the state to the next one; maps compose, whatever the state. So time can be cut:
 //
 //   lane      composes the maps of its steps                                   (V steps next to each other)
 //   warp      scans its lanes' maps by shuffles, SUBTILES times in a row
@@ -12,7 +12,7 @@
 // Only the composition of maps reassociates. Which maps are composed with which depends on the shape of the tiles
 // only, never on which block came first: results are the same bits at every run.
 //
-// Tiles begin SHIFT steps before the first one, where memory is aligned for V steps at once.
+// Tiles begin SHIFT steps before the first one, so that memory is aligned for V steps at once.
 //
 // With FOLDS, columns are combined to one at every step: GROUP neighbouring lanes share those that become one, PER_LANE
 // neighbours each. Each lane combines its own, then lanes combine as neighbours, pairs of neighbours and so on (with

@@ -1,4 +1,4 @@
-// Accesses and divisions that data may make impossible: those are noted in the device's record, and give 0.
+// Accesses and divisions that data may make impossible: they are noted in the device's record, and give 0.
 #pragma once
 #include "../status.cuh"
 #include "arithmetic.cuh"

@@ -1,4 +1,4 @@
-//! What has no derivative.
+//! Trees without a derivative, and why.
 
 use crate::evt::TreeError;
 

@@ -1,20 +1,22 @@
-//! Derivatives: from an epilogue's tree, the tree of its backward pass. Nothing behind it knows of derivatives: the result is
-//! an epilogue like any other, of another product.
+//! Derivatives: from an epilogue's tree, the tree of its backward pass. The result is an epilogue like any other, of
+//! another product; nothing behind this module knows of derivatives.
 //!
-//! [`Backward`] says what is wanted. The backward tree's accumulator is the gradient of one of the outputs: the product that
-//! the gradients of the layers behind come from, `dY · Wᵀ`. Its results are the gradients of the forward accumulators, which
-//! the next products take, and of parameters.
+//! [`Backward`] says what is wanted. The accumulator of the backward tree is the gradient of one output: the product
+//! `dY · Wᵀ`, where the gradients of later layers come from. Its results are the gradients of the forward accumulators,
+//! which the next products take, and of parameters.
 //!
 //! It is reverse accumulation over the tree. Forward values that a derivative needs are computed again from parameters,
-//! positions and seeds (a random number is the same again, so dropout stores no mask), from outputs that are said to be
-//! [saved](Backward::saved), and where these are not enough from the forward accumulators, which are then parameters.
+//! positions and seeds (a random number is the same again, so dropout stores no mask), and from outputs that are
+//! [saved](Backward::saved). If these are not enough, forward accumulators become parameters.
 //!
-//! What a value of smaller extent is used for is summed where it begins: the gradient of a `RowVector` is a sum down the
-//! columns, and so on. Where a derivative doesn't exist it is what PyTorch takes: half for each of two equal operands of `max`
-//! and `min`, an equal share for each of the largest values of a reduction, 0 for `relu` and `abs` at 0, 1 for `clamp` on
-//! both bounds. A cast passes gradients through as they are. Comparisons, integers and random numbers have none. Where a
-//! derivative is infinite and what it is multiplied by is 0, the gradient is NaN, as in PyTorch: of `sqrt(relu(x))` below 0,
-//! or of a branch of an `if` that is not taken and has no finite value there. Bound what such a function is given.
+//! Gradients are summed as late as possible: where a value begins, or where a reduction must be handed on. So there are
+//! few reductions. The gradient of a `RowVector`, for example, is a sum down the columns.
+//!
+//! If a derivative doesn't exist, it is PyTorch's: half for each of two equal operands of `max` and `min`, an equal
+//! share for each of the largest values of a reduction, 0 for `relu` and `abs` at 0, 1 for `clamp` on both bounds. A
+//! cast passes gradients through unchanged. Comparisons, integers and random numbers have no derivative. An infinite
+//! derivative times 0 is NaN, as in PyTorch: for `sqrt(relu(x))` below 0, or for a branch of an `if` that is not taken
+//! and has no finite value there. Bound the arguments of such functions.
 
 mod error;
 mod function;

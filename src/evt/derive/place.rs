@@ -1,4 +1,4 @@
-//! Where what a derivative is made of can be found.
+//! The places of the values that a derivative is made of.
 
 use crate::evt::NodeId;
 

@@ -1,5 +1,5 @@
-//! Removes what no output depends on: forward values that turned out not to be needed, and their parameters, which a run would
-//! have to be given.
+//! Removes values that no output depends on: forward values that turned out not to be needed, and their parameters,
+//! which a run would have to be given.
 
 use crate::evt::{Node, NodeId, ParameterId, Tree};
 

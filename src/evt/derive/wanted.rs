@@ -1,4 +1,4 @@
-//! What is to be differentiated, by names.
+//! The gradients that are wanted, by names.
 
 /// Names of outputs and parameters.
 #[derive(Clone, Debug)]

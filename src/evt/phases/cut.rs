@@ -1,4 +1,4 @@
-//! Which M×N values are kept for later parts.
+//! The M×N values that are kept for later parts.
 
 use super::super::{BroadcastClass, Cost, ParameterClass, ValidTree, ValueId, ValueKind, ValueType, Width};
 use super::delivery::{deliveries, roots};
@@ -17,7 +17,7 @@ pub(crate) struct Prices {
 impl Prices {
     /// Launches over memory: in the time of a byte, an H100 does about eight instructions, or half an accurate function.
     pub(crate) const GPU: Self = Self { byte: 8, simple: 1, costly: 16 };
-    /// Passes over a core's caches, which give tens of bytes in the time of a function.
+    /// On the CPU, intermediates stay in cache: tens of bytes cost as much as one function.
     pub(crate) const CPU: Self = Self { byte: 1, simple: 1, costly: 16 };
     /// Sweeps over registers: to keep a value takes one that is free anyway.
     pub(super) const REGISTERS: Self = Self { byte: 1, simple: 1, costly: 16 };

@@ -1,4 +1,4 @@
-//! In which part every output is stored, and what a part must have.
+//! The part in which every output is stored, and the values that a part must have.
 
 use super::super::{OutputKind, ValidOutput, ValidTree, ValueId, ValueKind};
 

@@ -1,12 +1,15 @@
-//! Sums of exponentials in the pass that finds the greatest value.
+//! Sums of exponentials in the pass that finds the maximum.
 //!
-//! Of `m = max x; s = sum exp(x - m)`, the sum is a phase after the maximum, and x is kept for it. A running result of two
-//! numbers, the greatest value so far and the sum below it, needs one pass only: what was summed below a smaller value counts
-//! `exp(smaller - greater)` times (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax"). Where nothing
-//! else needs x later, as in a loss over a vocabulary, no M×N values are kept then; a softmax reads them once in place of twice.
+//! Of `m = max x; s = sum exp(x - m)`, the sum is a phase after the maximum, and x is kept for it. With a running
+//! result of two numbers, the maximum so far and the sum below it, one pass is enough: if the maximum grows, the sum so
+//! far is multiplied by `exp(smaller - greater)` (M. Milakov and N. Gimelshein, "Online normalizer calculation for
+//! softmax"). If nothing else needs x later, as in a loss over a vocabulary, no M×N values are kept; a softmax reads
+//! them once, not twice.
 //!
-//! Here such a sum becomes a reduction by a [`Reducer`] whose functions say just that. A device may compute it from several
-//! elements at a time: their greatest value, and then one exponential of each (`device/exponentials.cuh`,
+//! This is done if it saves a launch; on the CPU, if nothing need be kept then.
+//!
+//! The sum becomes a reduction by a [`Reducer`] whose functions say just that. A device may compute it from several
+//! elements at a time: their maximum first, then one exponential of each (`device/exponentials.cuh`,
 //! `gemm/cpu/exponentials.rs`).
 
 use std::sync::LazyLock;

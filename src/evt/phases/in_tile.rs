@@ -1,8 +1,8 @@
-//! All phases in one tile: the other way to compute a tree with phases, where whole rows (or columns) lie in a tile.
+//! All phases in one tile: another way to compute a tree with phases, if whole rows (or columns) lie in a tile.
 //!
-//! Then the tile has all that its rows' reductions are of, so it can walk over its elements once for each phase, in one
-//! launch and without M×N values in memory: a *sweep* a part. What crosses from sweep to sweep is what crosses from part to
-//! part elsewhere, in other places:
+//! The tile then has all elements of its rows' reductions. It walks over its elements once for each phase, in one
+//! launch and without M×N values in memory: one *sweep* for each part. The same values cross from sweep to sweep as
+//! from part to part, in other places:
 //!
 //! ```text
 //! softmax        sweep 0                     sweep 1                        sweep 2
@@ -11,9 +11,13 @@
 //! stored                                                                    d = e / s
 //! ```
 //!
-//! A reduction's result stays with the lanes that have the row. An M×N value takes the *register* of an accumulator that no
-//! later sweep reads, or of a value that none reads any more; so there are no more such values at a time than accumulators.
-//! An accumulator that is kept stays where it is. What can't be kept is computed again, and parameters are read again.
+//! A reduction's result stays with the lanes that have the row. An M×N value takes the *place* of an accumulator that
+//! no later sweep reads, or of a value that is no longer read: registers on sm_90a, the staging in shared memory on
+//! sm_80. So there are at most as many such values as accumulators. An accumulator that is kept stays where it is. A
+//! value without a place is computed again, and parameters are read again.
+//!
+//! Lines may also lie in the tiles of a cluster, whose blocks then exchange their partial reductions after each sweep
+//! (`device/sm90/exchange.cuh`).
 
 use super::delivery::deliveries;
 use super::{Binding, Part, Prices, Slot, parts};

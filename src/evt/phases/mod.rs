@@ -1,9 +1,9 @@
 //! A tree with phases as trees without, which run one after another: the general way to compute it, on every device.
 //!
-//! A reduction's result is known when all that it reduces is, so what is computed from it comes a *phase* later. A device
-//! that computes one element after another can't do both phases in one pass over the product; so a tree of P phases is
-//! made P parts. A part is an ordinary tree whose reductions are outputs only, as emitters, the cost model and the CPU
-//! device have always had them:
+//! A reduction's result is known when all of its elements are, so values computed from it come a *phase* later. A
+//! device that computes one element after another cannot do both phases in one pass over the product. So a tree of P
+//! phases becomes P parts. A part is an ordinary tree whose reductions are outputs only; emitters, the cost model and
+//! the CPU device see only parts:
 //!
 //! ```text
 //! norm                part 0                      part 1                         part 2
@@ -13,16 +13,18 @@
 //! d = c / q           of the accumulator          of x and s, read from memory   of x, s and q
 //! ```
 //!
-//! What a part reads of parts before it lies in *slots*, memory of the plan's: the results of reductions, which are small,
-//! and the *cut*, M×N values. Every part after the first computes what it needs from the cut, from parameters, which it
-//! reads again, and from vectors. Which values are kept is a cheapest cut of the tree's graph, by what a device's
-//! memory and functions cost ([`cut`]). The accumulator itself exists in the first part alone.
+//! A part reads values of earlier parts from *slots*, memory of the plan: the results of reductions, which are small,
+//! and the *cut*, M×N values. Every part after the first computes its values from the cut, from vectors, and from
+//! parameters, which it reads again. The kept values are a cheapest cut of the tree's graph, by the costs of a device's
+//! memory and functions ([`cut`]). The accumulator itself exists in the first part alone.
 //!
-//! Where whole rows lie in one tile, parts are sweeps over the tile ([`in_tile`]). Sums of exponentials below a maximum are
-//! made in its part ([`exponentials`]) where that saves a launch; on the CPU, where nothing need be kept then.
+//! On a GPU a part is a launch; if whole rows lie in one tile, or in a cluster's tiles, it is a sweep ([`in_tile`]).
+//! The CPU takes rows through all parts, a panel at a time, or runs part after part (`gemm/cpu/panel.rs`). Sums of
+//! exponentials below a maximum are computed with the maximum if that saves a launch ([`exponentials`]); on the CPU, if
+//! nothing need be kept then.
 //!
-//! A part's outputs are those of its phase, so that each is stored as soon as it is known. A `TensorMut` that a part has
-//! overwritten is not read again: a later part that needs what it held has that kept.
+//! A part's outputs are those of its phase, so each is stored as soon as it is known. A `TensorMut` that a part has
+//! overwritten is not read again: if a later part needs its old values, they are kept.
 
 mod cut;
 mod delivery;

@@ -1,4 +1,4 @@
-//! Which parts run in one launch.
+//! The parts that run in one launch.
 
 use super::super::{Axis, BroadcastClass, Reduction, ValidOutput, ValueKind};
 use super::{Binding, Computation, Part, Phases};

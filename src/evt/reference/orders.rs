@@ -1,10 +1,11 @@
-//! What a reducer of the user's own gives, in one order of combination and in others.
+//! The results of a user reducer, in one order of combination and in others.
 //!
-//! The exact result is that of the order of indices. A device has an order of its own, and functions that combine are
-//! any: no rule bounds what roundings do in all orders, as there is one for sums. So here the bounds are evidence and no proof:
-//! those of five orders (that of the indices and its reverse, the values rising and falling, and halves of halves), each of
-//! which holds for every device that combines in that order, and as much again on both sides as these span. Functions that
-//! only choose among values, as the greatest does, have one result in all orders, and bounds without width.
+//! The exact result is that of the order of indices. A device has an order of its own, and the functions are any, so no
+//! rule bounds their roundings in all orders, as there is one for sums. The bounds here are therefore evidence and no
+//! proof. They contain the bounds of five orders: that of the indices and its reverse, the values rising and falling,
+//! and halves of halves. Each of these holds for every device that combines in that order. On both sides, the distance
+//! that the five span is added once more. Functions that only choose among values, as a maximum does, have one result
+//! in all orders, and bounds without width.
 
 use smallvec::SmallVec;
 

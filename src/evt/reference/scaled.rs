@@ -87,7 +87,7 @@ impl Total {
         }
     }
 
-    /// A device rounds each product with a scale and each sum, at most: a unit each for all that has been summed.
+    /// The error bound: one rounding per scaled product and one per addition.
     fn error(&self) -> f64 {
         let unit = f64::from(f32::EPSILON);
         if self.unknown || self.magnitude > f64::from(f32::MAX) {

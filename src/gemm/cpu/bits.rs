@@ -1,4 +1,5 @@
-//! Truth values with eight columns in a byte, as the numbers 0 and 1 of a block's rows.
+//! Truth values with eight columns in a byte, as the numbers 0 and 1 of a block's rows. A byte that two tiles share is
+//! changed atomically.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -1,4 +1,4 @@
-//! Random numbers of a block's elements.
+//! Random numbers of a block's elements, one row of the generator (`simd/philox.rs`) at a time.
 
 use super::element::{Arithmetic, View};
 use super::strip::{Block, Bound};

@@ -1,5 +1,5 @@
-//! Sums of exponentials of rows below their greatest elements: what the reducers of [`AtInfinity`] are for, with one
-//! exponential for each element.
+//! Sums of exponentials of rows below their maximum, for the reducers of [`AtInfinity`]: one exponential for each
+//! element.
 
 use super::across::{across, maximum};
 use super::element::Arithmetic;

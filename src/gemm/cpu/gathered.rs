@@ -1,5 +1,4 @@
-//! Copies the rows of A that an index picks, so that they are multiplied like those of any matrix, and rows of results to where
-//! an index places them.
+//! Gathers rows of A by an index, so that they are multiplied like those of any matrix; scatters rows of results.
 
 use epilogue_runtime::{DeviceTensor, HostAccess, Result};
 

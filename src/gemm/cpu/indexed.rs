@@ -1,7 +1,7 @@
-//! Where the greatest or the least value is: of a block within its tile, and of two tiles.
+//! Argmax and argmin: of a block within its tile, and of two tiles.
 //!
-//! A row is looked through twice at most: for its greatest value, which is vector code, and only if that is greater than
-//! what was found before, for the first place that has it.
+//! A row is searched twice at most. Vector code finds its maximum; the place is searched only if that is greater than
+//! the maximum so far.
 
 use super::element::Arithmetic;
 use super::program::TileReduction;

@@ -1,4 +1,5 @@
-//! Steps of a strip program that read or compute integers. They have their own 64-bit registers, and wrap.
+//! Steps of a strip program that read or compute integers. They have their own 64-bit registers, and wrap. Truth values
+//! are the numbers 0 and 1.
 
 use std::mem::take;
 

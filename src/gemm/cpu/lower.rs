@@ -1,5 +1,5 @@
 //! Lowers a checked tree to a list of primitive operations: inlines calls, inserts host scalars, folds constants, and
-//! removes what is then unused.
+//! removes unused operations.
 
 use std::collections::HashMap;
 

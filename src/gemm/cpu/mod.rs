@@ -1,10 +1,10 @@
 //! The CPU device's product and fused epilogue.
 //!
-//! The output is cut into tiles that threads take in turn. A thread multiplies a tile, with the `gemm` crate or, for
-//! few rows and on CPUs with AVX-512, with [`kernel`], into memory that stays in its second-level cache. Then it runs the epilogue on the tile
-//! as a strip program: operation by operation over strips of a few hundred elements, which stay in the first-level
-//! cache, with vector code chosen for this CPU; or, where there is enough to do, by machine code that is made of the steps (see
-//! [`machine`]), with the same bits. The accumulator never reaches main memory.
+//! The output is cut into tiles that threads take in turn. A thread multiplies a tile into memory that stays in its
+//! second-level cache: with the `gemm` crate's parts, or with [`kernel`] for few rows and on CPUs with AVX-512. Then it
+//! runs the epilogue on the tile as a strip program, operation by operation. Strips are a few hundred elements, which
+//! stay in the first-level cache, and the vector code is chosen for this CPU. If there is enough to do, the steps
+//! become machine code with the same bits (see [`machine`]). The accumulator never reaches main memory.
 //!
 //! Results don't depend on the number of threads: tiles depend only on the extents, and reductions combine in tile
 //! order. CUDA must never be in here.
@@ -148,7 +148,7 @@ const fn multiplies_matrices(_: ElementType, _: ElementType) -> bool {
 }
 
 /// Multiplies A (`[M, K]` or `[L, M, K]`, or patches) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
-/// epilogue, with partial reductions over tiles of `tile`; of every batch, all rows and all of K, or these.
+/// epilogue, with partial reductions over tiles of `tile`. For every batch: all rows and all of K, or only the given ranges.
 ///
 /// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
 /// element types, shapes (that of the class, perhaps with a leading batch axis), and that no output overlaps another or

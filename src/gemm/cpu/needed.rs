@@ -1,4 +1,4 @@
-//! Tiles that need no product, by the positions that they are at and the integers of the run.
+//! Tiles that need no product, by their positions and the integers of the run.
 
 use super::Run;
 use super::integer::load;

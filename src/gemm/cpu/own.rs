@@ -1,7 +1,8 @@
-//! Reductions by the user's own functions: of a block within its tile, and of two tiles.
+//! Reductions by user reducers: of a block within its tile, and of two tiles.
 //!
-//! The functions are lists of operations on rows of up to [`LANES`] f64s, each as vector code. The running results of many
-//! lines, or of the lanes that a line is divided into, are combined side by side.
+//! The functions are lists of operations on rows of up to [`LANES`] f64s, each as vector code. Operations that several
+//! functions of a reducer share are computed once. The running results of many lines, or of the lanes of one line, are
+//! combined side by side.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! All panels of a B, packed before any run: what [words](super::words) otherwise pack in every run.
+//! All panels of a B, prepacked before any run. [`words`](super::words) otherwise packs them in every run.
 
 use std::ops::Range;
 

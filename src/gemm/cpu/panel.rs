@@ -1,7 +1,10 @@
-//! Epilogues with phases, some rows at a time. Where rows have nothing to do with each other, a thread takes a panel, which is a
-//! row of tiles, through all parts of the epilogue, one after another, while what they leave for each other is in its caches.
-//! Parts without a product take the panel's rows a few at a time, so that it is in those that are nearest; they also do so
-//! where parts are computed one after another over the whole product, for which this is faster if B is large.
+//! Epilogues with phases, some rows at a time.
+//!
+//! If rows do not depend on each other, a thread takes a panel (a row of tiles) through all parts of the epilogue, one
+//! after another. The parts' intermediates stay in its caches, and B stays packed for all panels. Otherwise parts run
+//! one after another over the whole product; for large B that is faster.
+//!
+//! In both cases, parts without a product take a few rows at a time, so that these stay in the nearest caches.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -66,7 +69,7 @@ struct Own<T> {
     rows_of: Option<usize>,
 }
 
-/// What a tile of a part left of its reductions. Those that end with the row of tiles have left nothing.
+/// A tile's partial reductions. Row reductions that are complete after a row of tiles are not listed.
 struct Left {
     part: usize,
     tile: usize,

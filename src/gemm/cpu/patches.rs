@@ -1,9 +1,12 @@
-//! Rows of a convolution's A: multiplied [where they lie](super::taps), or gathered from the images as they are needed, those
-//! of a few rows of a tile, and of the part of K that is being multiplied. So they stay in a core's caches, and the matrix of
-//! all patches is nowhere in memory.
+//! Patches of images as the rows of A: multiplied [in place](super::taps), or gathered.
 //!
-//! Along the last axis a window's elements lie one after another where it is not dilated: then a row is copied in as few
-//! pieces as the window has lines.
+//! Rows are gathered if channels are few or not neighbours, or if weights are not finite: 64 rows of a tile and the
+//! part of K that is being multiplied, with their zeros. They stay in a core's caches, and the matrix of all patches is
+//! never stored. If the window is not dilated, its elements along the last axis are contiguous, and a row is copied in
+//! as few pieces as the window has lines.
+//!
+//! Both methods give the same bits. A zero changes no sum that starts at +0, except the sign of one that underflowed;
+//! so +0 is added to sums when they are stored.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Where the window of a row of patches is.
+//! The place of a row of patches: where its window is in the images.
 
 use std::ops::Range;
 

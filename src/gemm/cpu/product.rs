@@ -1,9 +1,10 @@
-//! The product of one tile: with the `gemm` crate's parts or, for few rows and by words, with code of our own: [`kernel`](super::kernel).
+//! The product of one tile: with the `gemm` crate's parts, or with code of our own ([`kernel`](super::kernel)) for few
+//! rows and by words.
 //!
 //! f64 operands are multiplied in place. f32s, bf16s and 8-bit integers are multiplied by [words](super::words) on CPUs
-//! that can, f32s only where that is faster, and else in place. Others are widened, panel by panel, to the type that the product is
-//! computed in: f64 if one operand is f64, else f32. Products of 8-bit integers are exact: a panel is so shallow that
-//! f32 holds every partial sum, and the panels' sums are added in f64.
+//! that can (f32s only if that is faster), and else in place. Others are widened, panel by panel, to the type that the
+//! product is computed in: f64 if one operand is f64, else f32. Products of 8-bit integers are exact: a panel is so
+//! shallow that f32 holds every partial sum, and the panels' sums are added in f64.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! The strip program: an epilogue as a list of steps over registers that each hold a strip of elements.
 //!
-//! A register of the block holds some rows of a tile, at most [`STRIP`](super::tile::STRIP) elements, which stay in the
+//! A block register holds some rows of a tile, at most [`STRIP`](super::tile::STRIP) elements, which stay in the
 //! first-level cache from the load to the store. Values that are the same in every row (row vectors), in every column
 //! (column vectors) or everywhere are computed once per tile and spread over block registers.
 

@@ -1,4 +1,4 @@
-//! The strip programs of a plan, and what threads need to run them.
+//! The strip programs of a plan, and the memory that threads need to run them.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};

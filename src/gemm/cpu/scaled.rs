@@ -1,5 +1,5 @@
-//! The product of one tile of FP8 operands with a scale for each block: block by block of K, each sum multiplied by its scales
-//! and added to those before.
+//! The product of one tile of FP8 operands with block scales. Block by block of K, the block's sum is multiplied by its
+//! scales and added to the sum so far.
 
 use std::ops::Range;
 

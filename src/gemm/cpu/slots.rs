@@ -1,4 +1,4 @@
-//! Memory for what one part of an epilogue leaves for those after it.
+//! Memory for the intermediates between the parts of an epilogue.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,5 @@
-//! Patches of images with zeros between their elements: those of the gradient of a convolution that moved by more than 1.
+//! Patches of images with zeros between their elements: the images' gradient of a convolution that moved by more than
+//! 1.
 
 use std::ops::Range;
 

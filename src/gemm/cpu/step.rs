@@ -1,4 +1,4 @@
-//! The steps of a strip program, and where their operands are.
+//! The steps of a strip program, and the places of their operands.
 
 use crate::ElementType;
 use crate::evt::{ParameterId, Position};

@@ -1,10 +1,10 @@
-//! Rows of patches where they lie in the images. The channels of an element of the window (a *tap*) are neighbours, so a row is
-//! as many runs of words as it has taps, and the images are multiplied in place: nothing is copied.
+//! Patches that are multiplied in place. The channels of an element of the window (a *tap*) are neighbours, so a row is
+//! as many runs of words as it has taps, and nothing is copied.
 //!
-//! Taps outside of an image, or between its elements, are zeros. Products with them change no sum where the other factor is
-//! finite, so they are left out: rows whose windows have the same taps inside are multiplied together. A few of each such class
-//! are too many to fill registers; those are taken together with the next class's, and a tap is added to the sums of those that
-//! have it.
+//! Taps outside of an image, or between its elements, are zeros. If weights are finite, products with zeros change no
+//! sum, so they are left out: rows whose windows have the same taps inside form a class and are multiplied together. A
+//! class often leaves a few rows, too few to fill registers. They are multiplied together with rows of the next class,
+//! and a tap is added to the sums of the rows that have it.
 
 use std::cmp::Reverse;
 use std::ops::Range;

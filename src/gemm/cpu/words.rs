@@ -1,5 +1,5 @@
-//! The product of a tile by [words](super::kernel::words): of f32s, bf16s or 8-bit integers, on CPUs with instructions for
-//! them.
+//! The product of a tile by [words](super::kernel::words): of f32s, bf16s or 8-bit integers, on CPUs with instructions
+//! for them.
 
 use std::ops::Range;
 

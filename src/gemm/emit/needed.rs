@@ -1,4 +1,5 @@
-//! Writes which tiles need their product (`device/needed.cuh`), for trees whose positions say so.
+//! Writes the function that says which tiles need their product (`device/needed.cuh`), for trees whose positions say
+//! so.
 
 use crate::cuda::Writer;
 use crate::evt::{Bounds, Conditions, ParameterId, Position, Possible, ValidTree};

@@ -1,4 +1,4 @@
-//! What kernels are told of axes that are counted by two digits.
+//! The words that kernels get for an axis with two digits: strides, the lower extent and its reciprocal.
 
 /// `DigitAxis` of digits.cuh: the strides of the lower and the upper digit, how many values the lower one has, and the
 /// reciprocal of that.

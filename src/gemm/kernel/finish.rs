@@ -1,4 +1,15 @@
-//! Where the phases of an epilogue are computed that are computed from its own reductions.
+//! Where the phases of an epilogue are computed: in the tile, in a cluster's tiles, or in launches of their own.
+//!
+//! The key says it (`in_tile`, and a cluster along the lines), so all ways are candidates. The model ranks them by the
+//! time of all launches; for clusters it counts the exchanges and the SMs that large clusters leave idle. Lines in
+//! one tile have no use for a cluster along them, so a key needs no other flag.
+//!
+//! Not every GPU runs clusters of more than 8 blocks. Kernels ask the driver for them. The model takes them only if no
+//! smaller cluster holds a line, with one cluster for each GPC. If a device has no room for the cluster, the plan is
+//! made again among the kernels that every device can run.
+//!
+//! A run whose lines are longer than the plan's tile or cluster goes on in launches. If one value a line is all that
+//! follows, the tail computes it (`emit/tail.rs`).
 
 /// Where a GPU computes the phases of an epilogue that need its own reductions, as a softmax does. The model chooses;
 /// [`Builder::finish`](crate::gemm::Builder::finish) asks for one.

@@ -1,4 +1,4 @@
-//! The kernels of an epilogue's later phases: what one is generated from, and its tile.
+//! The kernels of an epilogue's later phases: key and tile.
 
 use crate::expr::Real;
 

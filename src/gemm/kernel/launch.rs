@@ -1,6 +1,7 @@
-//! A launch as data: what a program in another language needs to launch a kernel itself.
+//! A launch as data: everything that a program in another language needs to launch a kernel itself.
 //!
-//! It is written down by what launches the kernel here (`run/launch.rs`), field by field, as the parameter is filled.
+//! The code that launches the kernel here (`run/launch.rs`) writes it, field by field under its name, as it fills the
+//! parameter. So an exported C header cannot differ from what the library launches.
 
 use epilogue_runtime::{Launch, Swizzle};
 

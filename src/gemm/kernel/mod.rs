@@ -1,5 +1,5 @@
-//! What a kernel is, for both families: tiles, instructions, the key that it is generated from, its parameter, and how
-//! K is shared among blocks.
+//! Kernels as data, for both families: tiles, instructions, the key that a kernel is generated from, its parameter, and
+//! how K is shared among blocks.
 //!
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 

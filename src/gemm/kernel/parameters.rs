@@ -1,9 +1,9 @@
 //! A kernel's single parameter: a C++ struct, and the bytes that fill it, from one description.
 //!
-//! It begins with what is the same for every kernel of a family (`sm80::Common`, or tensor maps and `sm90::Common`),
-//! followed by `Arguments`, which belong to the epilogue. Every field of these is made of 8-byte values, except host
-//! scalars of f32, which come last. So there is no padding, and the offsets computed here are those of C++; the emitted
-//! `static_assert` on the size and those of `views.cuh` check it.
+//! It begins with the family's part (`sm80::Common`, or tensor maps and `sm90::Common`), followed by `Arguments`, which
+//! belong to the epilogue. Every field of these is made of 8-byte values, except host scalars of f32, which come last.
+//! So there is no padding, and the offsets computed here are those of C++; the emitted `static_assert` on the size and
+//! those of `views.cuh` check it.
 
 use super::launch::{FieldValue, Memory, ParameterField};
 use crate::ElementType;

@@ -1,4 +1,13 @@
-//! Arguments that are more than the rows and columns of a matrix, or a vector: a kernel is made for them.
+//! Arguments that are more than plain matrices or vectors, for which kernels are compiled apart: those with digits, and
+//! outputs with scattered rows.
+//!
+//! Digits are neither in a tree nor in a `KernelKey`, which the model ranks. A plan's variants are found by key and by
+//! these views, and so are the kernels of later phases. Emission changes only the type of the field: `DigitsView` and
+//! `DigitsVectorView` of `device/digits.cuh`, or `device/scattered.cuh`. The text of other kernels stays as it is.
+//!
+//! On sm_90a TMA copies a matrix with digits by a map of five dimensions if no box reaches beyond a lower digit
+//! (`run/tensor_maps.rs`, `device/sm90/digits.cuh`); else lanes access it. The bits of both choices are in the
+//! variant's key. On the CPU a `View` gives stretches of columns, which steps access, not machine code.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,4 +1,4 @@
-//! How long the launches after the product take, where an epilogue is computed from its own reductions.
+//! Predicted times of the launches after the product, for epilogues that use their own reductions.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What the model needs to know about a GPU.
+//! The properties of a GPU that the model uses.
 
 use epilogue_runtime::{Arch, Properties};
 

@@ -1,4 +1,4 @@
-//! Which kernel, and how long it takes: the analytic model of both families, and the choice among their kernels.
+//! The choice of a kernel, and its predicted time: the analytic model of both families.
 //!
 //! It only computes: nothing here touches a device, emits a kernel or compiles one.
 

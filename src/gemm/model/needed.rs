@@ -1,4 +1,4 @@
-//! The part of a product that elements need, as far as positions say which do.
+//! The part of a product that is needed, as far as positions decide it.
 
 use std::ops::Range;
 

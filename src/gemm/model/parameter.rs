@@ -1,4 +1,4 @@
-//! What the model's times depend on, number by number: a machine's speeds and the constants.
+//! The numbers that the model's times depend on, one by one: a machine's speeds and the constants.
 
 use super::constants::{LaunchConstants, Place, Sm80Constants, Sm90Constants};
 use super::machine::Machine;

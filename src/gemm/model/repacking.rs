@@ -1,9 +1,10 @@
 //! Which operands are copied before the product, so that a kernel for sm_90a can load them, and how long that takes.
 //!
-//! A kernel for sm_90a needs rows that begin at multiples of 16 bytes and lie in their order, and 8-bit and TF32 operands that
-//! are contiguous along K. For other operands there are two ways: a kernel for sm_80, which takes any operand, or a copy of the
-//! operand in the plan's own memory before the product ([`Repacking`]). Rows that an index picks have a third: a kernel that
-//! picks them while it multiplies. The cost model chooses; `run/repack.rs` makes the copy.
+//! TMA needs rows that begin at multiples of 16 bytes and lie in their order; 8-bit and TF32 operands must be
+//! contiguous along K. For other operands there are two ways: a kernel for sm_80, which takes any operand, or a copy of
+//! the operand in the plan's workspace, with 16-byte-aligned rows, in a launch before the product ([`Repacking`]).
+//! Gathered rows have a third: a kernel that gathers them while it multiplies. The cost model chooses; `run/repack.rs`
+//! makes the copy.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Checks the scales of operands' blocks.
+//! Checks the scales of FP8 operands.
 
 use epilogue_runtime::DeviceTensor;
 

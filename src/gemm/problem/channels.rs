@@ -1,9 +1,8 @@
 //! Groups of channels: convolutions whose filters see some of the images' channels each, as PyTorch's `groups` are.
 //!
-//! With g groups, filters are `[K, R, S, C / g]`, and the group of a filter decides which channels these are: the first K / g
-//! filters see the first C / g channels, the next ones the next. So a convolution with groups is a batch of g products: **the
-//! batch is the group**. Everything that batches of matrices have, a convolution with groups has: tiles, splits of K,
-//! several accumulators, phases.
+//! With g groups, filters are `[K, R, S, C / g]`. The first K / g filters see the first C / g channels, the next ones
+//! the next, and so on. A convolution with groups is therefore a batch of g products: **the batch is the group**. It
+//! has everything that batches of matrices have: tiles, splits of K, several accumulators, phases.
 //!
 //! | | in memory | of a group |
 //! |---|---|---|
@@ -13,23 +12,23 @@
 //! | of each column | `[K]` | K/g: likewise |
 //! | of each row | `[M]`, or `[N, P, Q]` | M: the same, or one for each group |
 //!
-//! So all of it is views, which are made here and in `run/images.rs`; a user's tensors are as those of a convolution without
-//! groups. Of patches, channels are those of a group everywhere, and there is a stride from group to group
-//! ([`Patches::group`](super::patches::Patches::group)): who loads A begins there, as in any batch.
+//! All of these are views, made here and in `run/images.rs`; a user's tensors are as without groups. Patches count the
+//! channels of one group, and have a stride from group to group ([`Patches::group`](super::patches::Patches::group)),
+//! where the loads of a group begin.
 //!
-//! The gradients have the same form, with other channels. Of images, the outputs' gradient is divided as images are, and the
-//! columns are the C channels; their B, a copy, is made group by group, since a group's rows, elements of the window and
-//! filters, would have two strides otherwise. Of filters, images are divided, the columns are the K filters, and rows those of
-//! one filter's elements.
+//! The gradients have the same form with other channels. For the images' gradient, the outputs' gradient is divided as
+//! images are, and the columns are the C channels. Its B is a copy made group by group, because rows of a group
+//! (elements of the window and filters) would otherwise need two strides. For the filters' gradient, images are
+//! divided, columns are the K filters, and rows are the elements of one filter.
 //!
-//! What a reduction gives for each row is for each group, too: `[g, M]`, or with the group where the channels were,
-//! `[N, P, Q, g]`. `column()` counts a group's columns, and `batch()` is the group.
+//! A reduction that gives one value per row gives one per row and group: `[g, M]`, or `[N, P, Q, g]` with the group in
+//! place of the channels. `column()` counts the columns of a group, and `batch()` is the group.
 //!
-//! **On sm_90a** boxes have a k-tile of channels, and one that reaches beyond its group's would have the next group's, for
-//! which B has zeros: their products are NaN where those are infinite. So kernels for sm_90a have groups of whole k-tiles of
-//! channels, and kernels for sm_80 all others. B is a batch of matrices there already, one for each element of the window; so
-//! a group's filters are further columns of its map, or further elements of the window ([`StepsOfB`]). The outputs' gradient,
-//! which transposed patches are multiplied by, is a batch like any other.
+//! **On sm_90a** a box has a k-tile of channels. A box that reaches beyond its group would load channels of the next
+//! one. B has zeros for them, but 0 times infinity is NaN. So kernels for sm_90a take groups of whole k-tiles, and
+//! kernels for sm_80 take all others. B is a batch of matrices there already, one for each element of the window. A
+//! group's filters are further columns of its map, or further elements of the window ([`StepsOfB`]). The outputs'
+//! gradient, the B of transposed patches, is an ordinary batch.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,4 +1,5 @@
-//! Arguments whose rows or columns are counted by two digits, as [`DeviceTensor::as_matrix`] gives them.
+//! Arguments whose rows or columns are several axes of a tensor, counted by two digits (CuTe: a nested mode), as
+//! [`DeviceTensor::as_matrix`] gives them. `kernel/views.rs` says what kernels make of them.
 
 use epilogue_runtime::{DeviceTensor, NamedAxes};
 use smallvec::SmallVec;

@@ -1,4 +1,8 @@
-//! Filters, as a user says them: the B of a convolution.
+//! The filters of a convolution, as its B.
+//!
+//! Window and filter both say the window's size, and the two are compared. A plain matrix would not do: as a matrix, a
+//! filter `[K, 1, 7, C]` looks like `[K, 7, 1, C]`. So filters have a type of their own, and A alone decides that the
+//! product is a convolution.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,4 +1,18 @@
-//! The A of a convolution's gradients, as a user says it.
+//! The A of a convolution's gradients. Both are products with patches.
+//!
+//! **Of the images.** The gradient is a convolution of the outputs' gradient, with a mirrored window and mirrored
+//! filters. If the window moved by 1, it is an ordinary convolution, and only the padding differs: it may be negative.
+//! Its B is a mirrored copy of the filters, made once for each training step. Filters are small, so that is cheaper
+//! than a second order of the window's elements in everything that loads B.
+//!
+//! If the window moved by more than 1, there are zeros between the elements of the outputs' gradient. Finding an
+//! element then takes a division, so kernels have a form of their own (`device/sm80/gradient_patches.cuh`). On a GPU
+//! these zeros are multiplied, as many as the strides' product less one for each element. Leaving them out would need
+//! rows ordered by remainder, which outputs are not. The CPU makes that order for each tile.
+//!
+//! **Of the filters.** The patches are the columns of A, that is: A is transposed and B is not. So the product has the
+//! shape of a filter's matrix, and patches are always A. The stores to `[K, R, S, C]` are strided, but few, since K is
+//! long. On sm_90a lanes make them, not TMA.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,4 +1,4 @@
-//! A with its rows divided into groups, or picked or placed by an index, as a user says it.
+//! The A of a user who divides its rows into groups, gathers them by an index, or scatters the rows of results.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,9 +1,10 @@
-//! Groups: products of different numbers of rows in one run, as the experts of a mixture of experts are.
+//! Groups: GEMMs with different numbers of rows in one run, as the experts of a mixture of experts have.
 //!
-//! The rows of A are divided into groups by bounds that lie in the device's memory, so that whoever computed them (a
-//! router) need not wait for the host. A group is a product of the batch with its own number of rows: **the batch is the
-//! group**. What is one per batch (B, row vectors, scalars, and the reductions that leave these) is one per group, and
-//! what has rows (A, M×N tensors, column vectors) is:
+//! Bounds in the device's memory divide the rows of A into groups, so the router that computed them need not wait for
+//! the host. Each group is one batch with its own number of rows: **the batch is the group**. Batched vectors, scalars
+//! and B therefore have one entry per group, and so have reductions that leave a row vector or a scalar. With offsets
+//! or ends, all groups share the arguments with rows (A, M×N tensors, column vectors): their batch stride is 0. With
+//! counts, each group has matrices of its own.
 //!
 //! | bounds | A | M×N tensors, column vectors | rows of group `g` |
 //! |---|---|---|---|
@@ -11,15 +12,16 @@
 //! | `G` ends | `[T, K]` | `[T, N]`, `[T]` | from `ends[g - 1]` (0 for the first) to `ends[g]` |
 //! | `G` counts | `[G, Mmax, K]` | `[G, Mmax, N]`, `[G, Mmax]` | the first `counts[g]` of matrix `g` |
 //!
-//! Of weight gradients, K is what is divided: with A `[M, T]`, B `[T, N]` and offsets or ends along T, group `g` is the
-//! product of its part of K, `[M, N]` like those of a batch, and all arguments are as with a batch.
+//! Weight gradients divide K instead. With A `[M, T]`, B `[T, N]` and offsets or ends along T, group `g` is the GEMM
+//! over its part of K. Its result is `[M, N]`, and all arguments are as with a batch.
 //!
-//! A row that no group has is neither read nor written. Positions are those in the tensors: `row()` counts the rows of A,
+//! A row that no group has is neither read nor written. Positions count in the tensors: `row()` counts the rows of A,
 //! `rows()` is T (or Mmax), and `batch()` is the group.
 //!
-//! Values of bounds are not known where a run is checked. On the CPU a run reads them first, and refuses bounds that
-//! decrease or lie outside. Kernels take such a bound for the nearest that does not, so that groups never overlap and nothing
-//! outside is touched, and note it in the device's record. The same bits come out as of one run per group with the same tile.
+//! A run's check does not know the values of bounds. On the CPU, the run reads them first and refuses bounds that
+//! decrease or lie outside. A kernel replaces such a bound by the nearest valid one and notes it in the device's
+//! record. Groups then never overlap, and nothing outside is touched. The bits are those of one run per group with the
+//! same tile.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! The operands of a product: A, and one B for each accumulator.
+//!
+//! GEMMs that share A share the kernel's tile, so each thread holds all accumulators of its elements.
 
 use epilogue_runtime::DeviceTensor;
 use smallvec::{SmallVec, smallvec};

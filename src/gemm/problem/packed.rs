@@ -1,4 +1,4 @@
-//! A B that was packed once, for many runs.
+//! A B that was prepacked once for many runs on the CPU.
 
 use std::fmt;
 

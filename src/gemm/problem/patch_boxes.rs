@@ -1,4 +1,6 @@
-//! Whether tensor copies load patches: what tensor maps in im2col mode can say of images and a window.
+//! Whether TMA can load patches: what a tensor map in im2col mode can describe of images and a window.
+//!
+//! If it cannot, kernels for sm_80 compute the convolution.
 
 use epilogue_runtime::DeviceTensor;
 

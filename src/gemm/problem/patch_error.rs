@@ -1,4 +1,4 @@
-//! Why something is no convolution.
+//! Why images, window and filters do not form a convolution.
 
 /// Why images, a window and filters are no convolution. Nothing has been written when a run returns one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

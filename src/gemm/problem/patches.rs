@@ -1,4 +1,8 @@
-//! Patches of images: where the elements of a convolution's A are.
+//! Patches of images under a window: the A of a convolution, which is never stored as a matrix (im2col, implicit GEMM).
+//!
+//! Rows are outputs; columns are the window's elements, with the channels fastest. The code that loads A computes the
+//! addresses, and nothing else knows that A is not a matrix. [`groups of channels`](super::channels) make a batch of
+//! such products, and [`gradients`](super::gradients) are such products too.
 
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;

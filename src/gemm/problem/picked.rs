@@ -1,8 +1,13 @@
-//! Products whose rows an index picks from A.
+//! GEMMs that gather the rows of A (*picked* rows): an index has one number for each row of the product.
 //!
-//! The index is data in the device's memory, as bounds of groups are: a run checks its shape and its type; its numbers are
-//! read before anything is written on the CPU only. A kernel takes a number that is not a row's as a row of zeros, and notes
-//! it in the device's record.
+//! Everything else is as without an index. Kernels look a row's number up while they multiply
+//! (`device/sm80/picked.cuh`, `device/sm90/picked.cuh`). The CPU copies the rows first. A kernel for sm_90a may also
+//! take a copy (`device/repack_rows.cuh`): if the model finds that faster, or if rows begin where cp.async cannot read
+//! them.
+//!
+//! The index is data in the device's memory, like bounds of groups. A run checks its shape and type, and only the CPU
+//! reads the numbers before anything is written. A kernel takes a number outside of A as a row of zeros, and notes it
+//! in the device's record.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,4 +1,4 @@
-//! Why rows are not picked.
+//! Why rows cannot be gathered.
 
 use crate::ElementType;
 

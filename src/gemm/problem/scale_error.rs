@@ -1,4 +1,4 @@
-//! Why a product has no scales of blocks.
+//! Why a product cannot have block scales.
 
 use crate::ElementType;
 

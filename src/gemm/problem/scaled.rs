@@ -1,4 +1,4 @@
-//! FP8 operands with a scale for each block, as a user says it.
+//! FP8 operands with a scale for each block of 128 along K.
 //!
 //! A has a scale for each row and 128 of K, B one for each 128 of K and 128 columns:
 //!
@@ -6,9 +6,10 @@
 //! C[m, n] = Σ over blocks b of K:  (a_scales[m, b] · b_scales[b, n / 128]) · Σ over k in b: A[m, k] · B[k, n]
 //! ```
 //!
-//! The last block of K, and of columns, may have fewer elements. The product of the two scales is rounded to f32; a block's
-//! sum is what a product of FP8 without scales has of it; it is multiplied and added to the sum so far with one rounding
-//! (with two on a CPU without fused multiply-add). No block is left out, whatever its scales: 0 times infinity is NaN.
+//! The last block along K, and along the columns, may have fewer elements. The product of the two scales is rounded to
+//! f32. A block's sum has the bits of an FP8 GEMM without scales. It is multiplied by the scales and added to the sum
+//! so far with one rounding, or with two on a CPU without fused multiply-add. The epilogue gets an ordinary
+//! accumulator. No block is left out, whatever its scales: 0 times infinity is NaN.
 
 use epilogue_runtime::DeviceTensor;
 

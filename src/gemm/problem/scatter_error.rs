@@ -1,4 +1,4 @@
-//! Why rows are not scattered.
+//! Why rows cannot be scattered.
 
 use super::rows_error::allowed;
 use crate::ElementType;

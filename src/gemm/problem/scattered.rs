@@ -1,7 +1,11 @@
-//! Products whose rows an index places in the outputs.
+//! GEMMs that scatter the rows of results: an index says to which row of an output each row goes.
 //!
-//! As with an index that picks rows, a run checks the index' shape and type; its numbers are read before anything is written on
-//! the CPU only. A kernel doesn't write a row whose number is not one of the output's rows, and notes it in the device's record.
+//! The outputs may have any number of rows. In a kernel only the type of their fields differs (`device/scattered.cuh`),
+//! in every part and in both families; on sm_90a lanes store them. The CPU computes the rows in their order, then
+//! copies them.
+//!
+//! A run checks the shape and type of the index. Only the CPU reads its numbers before anything is written. A kernel
+//! does not write a row whose number is outside of the output, and notes it in the device's record.
 
 use epilogue_runtime::DeviceTensor;
 

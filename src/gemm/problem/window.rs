@@ -1,4 +1,4 @@
-//! A window that slides over images, as a user says it.
+//! A window that slides over images, as users write it.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,4 +1,7 @@
-//! Checks a run's arguments before anything is written.
+//! Checks a run's arguments completely before anything is written: shapes, element types, devices, overlaps.
+//!
+//! Bounds of groups and indices of rows are data, which only the CPU can read here. M, N, K and strides are run-time
+//! arguments of kernels; another memory layout of A or B takes another variant of the kernel.
 
 use epilogue_runtime::{AxisList, Device, DeviceTensor};
 use smallvec::SmallVec;

@@ -79,7 +79,7 @@ impl Fill<'_> {
         }
     }
 
-    /// One argument, by its index; `suffix` tells what is written of it from what is read.
+    /// One argument, by its index; `suffix` distinguishes its written from its read view.
     fn put(
         &self,
         bytes: &mut ParameterBytes,

@@ -1,4 +1,4 @@
-//! Reads the bounds of groups, for what computes on the host.
+//! Reads the bounds of groups on the host, for the CPU device.
 
 use std::ops::Range;
 

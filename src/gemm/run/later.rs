@@ -1,4 +1,4 @@
-//! The launches of an epilogue after the product's, over what those before have left in memory.
+//! The launches of later phases, over values that the launches before have left in memory.
 
 use std::sync::Arc;
 

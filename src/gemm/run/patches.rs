@@ -1,4 +1,4 @@
-//! What kernels are told of patches.
+//! The words that kernels get for patches.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,4 +1,4 @@
-//! Reads the index that picks rows, for what computes on the host.
+//! Reads the index of gathered rows on the host, for the CPU device.
 
 use std::ops::Range;
 

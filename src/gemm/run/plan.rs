@@ -55,7 +55,7 @@ pub(crate) struct Plan {
     later_variants: Variants<(usize, ArgumentViews), LaterKernel>,
     /// What parts leave for those after them.
     slots: Pool<Vec<DeviceTensor>>,
-    /// Of those kernels, for each its own.
+    /// One workspace pool per later kernel.
     later_workspaces: Vec<Pool<Workspace>>,
     /// The programs that run on the CPU.
     cpu_programs: cpu::Programs,
@@ -454,7 +454,7 @@ impl Plan {
         Ok(self.live_of(b.tensors()).into_iter().cloned().collect())
     }
 
-    /// Those of a list with one for each accumulator; the first one if nothing reads any.
+    /// Keeps the entries of live accumulators; the first entry if none is live.
     fn live_of<'a>(&self, all: &[&'a DeviceTensor]) -> SmallVec<[&'a DeviceTensor; MAX_ACCUMULATORS]> {
         let live = self.phases.first().live_accumulators().filter_map(|i| all.get(i).copied());
         let mut live: SmallVec<[&DeviceTensor; MAX_ACCUMULATORS]> = live.collect();

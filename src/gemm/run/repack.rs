@@ -1,4 +1,4 @@
-//! Copies operands that tensor copies can't load to rows that they can load, with a separate kernel before the product.
+//! Copies operands that TMA cannot load to rows that it can, with a separate kernel before the product.
 //!
 //! `model/repacking.rs` decides why, and whether it pays. The kernels are in `src/device/repack.cuh`; this module knows
 //! nothing of the kernel of the product.

@@ -1,4 +1,4 @@
-//! What kernels are told of scales of blocks.
+//! The words that kernels get for block scales.
 
 use epilogue_runtime::DeviceTensor;
 

@@ -1,4 +1,4 @@
-//! Rows that an index places in the outputs, for what computes on the host.
+//! Scatters rows of outputs on the host, for the CPU device.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Makes the tensor maps of a kernel from a run's tensors.
+//! Makes the tensor maps of a kernel. They are made from a run's tensors, so they are here and not in `kernel`.
 
 use epilogue_runtime::{DeviceTensor, Im2colMap, L2Promotion, Swizzle, TensorMap, TiledMap};
 use smallvec::SmallVec;

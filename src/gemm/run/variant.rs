@@ -1,4 +1,4 @@
-//! A kernel, emitted and compiled, with what its launch needs.
+//! A kernel, emitted and compiled, with the data that its launch needs.
 
 use std::sync::Arc;
 

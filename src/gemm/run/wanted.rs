@@ -1,4 +1,5 @@
-//! Which kernel a run takes: the plan's, in the variant for the layouts of its operands and arguments, or one of the other family.
+//! The kernel that a run takes: the plan's, in the variant for the layouts of its operands and arguments, or one of the
+//! other family.
 
 use std::sync::Arc;
 

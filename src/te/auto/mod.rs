@@ -23,13 +23,15 @@
 //! generates and compiles the kernel's text; later runs with this key reuse it. On one device, all runs give the same
 //! bits; [`Order`] can demand more.
 //!
-//! Softmaxes, logarithms of sums of exponentials and variances of columns are made in one pass over the elements by a GPU and in
-//! the other orders, and by the CPU in [`Order::Device`] in two, as those of rows are.
+//! Softmaxes, logarithms of sums of exponentials and variances of columns have a second form, by passes. The first is one
+//! reduction of pairs, which reads elements once. The second is a maximum or mean, then a sum. The CPU takes the second
+//! under [`Order::Device`], because elements and exponentials stay in near caches between its passes. GPUs and the other
+//! orders take the first.
 //!
 //! Floating-point values with fewer than 32 bits are computed in f32, and rounded where they are stored (or where the
 //! expression casts). If everything that a reduction or map stores has at most 16 bits, and its order is
 //! [`Order::Device`], a GPU computes exponentials, roots, reciprocals and quotients by functions with a relative error
-//! below 2⁻¹⁷.
+//! below 2⁻¹⁷. Other orders promise the same bits elsewhere, so they use the accurate functions.
 
 mod bind;
 mod cpu;

@@ -1,8 +1,9 @@
 //! Tensor intrinsics: pieces of a computation that the user implements.
 //!
 //! An intrinsic declares what it computes as a tensor expression, so that `Stage::tensorize` can check that the loops
-//! it replaces compute the same. It implements this by statements built by hand (`te::Stmt`), which run on every
-//! target. On CUDA it may call a device function instead.
+//! it replaces compute the same. It implements this by statements built by hand (`te::Stmt`). These are in the
+//! program's own terms, so the interpreter, native code and the placement of barriers understand them. On CUDA it may
+//! call a device function instead.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Products of any shape, by the crates that the `gemm` crate consists of for f32 and f64. (It also has those of complex numbers
-//! and f16, which take as long to compile and are never called.)
+//! Products of any shape, by the crates that make up the `gemm` crate for f32 and f64. (Its crates for complex numbers
+//! and f16 take as long to compile and are never called.)
 
 use gemm_common::Parallelism;
 

@@ -1,13 +1,13 @@
-//! Products of any shape, by the `gemm` crate's parts ([`general`]), and of few rows, at which that is slow, because it packs B
-//! first, which takes longer than the product.
+//! Products over numbers at addresses, by shape:
 //!
-//! - [`dots`]: dot products, if both operands are contiguous along K.
-//! - [`row`]: for a single row, if B is contiguous along N; it reads B's rows in order, without a copy.
+//! - [`general`]: any shape, by the `gemm` crate's parts.
+//! - [`dots`]: few rows, as dot products, if both operands are contiguous along K.
+//! - [`row`]: a single row, if B is contiguous along N; it reads B's rows in order, without a copy.
+//! - [`words`]: 32-bit groups along K, for CPUs with instructions for them.
 //!
-//! And products of words, where a CPU has instructions for them ([`words`]).
+//! With few rows, `general` is slow: it packs B first, which takes longer than the product.
 //!
-//! It works on numbers at addresses, and knows nothing of tensors, element types or threads. The order of the sums
-//! depends only on the extents.
+//! Nothing here knows tensors, element types or threads. The order of the sums depends only on the extents.
 
 mod dots;
 mod general;

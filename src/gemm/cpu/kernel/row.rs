@@ -1,4 +1,4 @@
-//! Products of a single row of A: B's rows, which are contiguous along N, are read once, in order.
+//! Products of a single row of A. B's rows are contiguous along N and are read once, in order.
 
 use pulp::{Arch, Simd, WithSimd};
 

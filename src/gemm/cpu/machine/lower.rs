@@ -1,4 +1,4 @@
-//! What a lane of a loop computes, of steps.
+//! The steps of a loop as what one lane computes: a [`Body`](crate::jit::Body).
 
 use std::collections::HashMap;
 use std::convert::Infallible;

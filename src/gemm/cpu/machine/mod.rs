@@ -1,8 +1,12 @@
-//! The steps of blocks as machine code: what is computed of the elements of a row becomes one loop over them, from memory to
-//! memory, whatever the number of steps. A column's or a single value is the same for all lanes of a loop, a row vector has
-//! lanes of its own, so nothing is spread. What vector code doesn't do stays a step, with the same bits: integers of
-//! 64 bits, or that are stored, other element types, elements that are no neighbours, and reductions but those of rows to a number, which end with each row of a
-//! loop. They read what a loop has left in a block register.
+//! An epilogue's steps as machine code: the steps on the elements of a row become one loop, from memory to memory,
+//! whatever their number.
+//!
+//! A column's value, or a single one, is the same for all lanes of a loop, and a row vector has lanes of its own. So
+//! nothing is spread. Other steps stay steps, with the same bits: integers that are stored or have 64 bits, other
+//! element types, elements that are not neighbours. Reductions stay steps too, except those of a row to a number, which
+//! end with each row of a loop. Steps read what a loop has left in a block register.
+//!
+//! Strips serve CPUs without the code, and tiles too small to compile for; tests compare the code's bits with theirs.
 //!
 //! `schedule` (steps → loops' steps, and others) → `lower` (what a lane computes) → `run`.
 

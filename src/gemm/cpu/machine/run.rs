@@ -1,4 +1,4 @@
-//! Runs loops over the rows of a tile.
+//! Runs the loops over the rows of a tile.
 
 use smallvec::SmallVec;
 

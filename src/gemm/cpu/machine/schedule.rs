@@ -1,4 +1,4 @@
-//! Which steps become loops.
+//! Chooses the steps that become loops.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Writes the `Config` of a kernel for sm_90a.
+//! Writes the `Config` of a kernel for sm_90a: the key as C++ text.
 
 use crate::cuda::Writer;
 use crate::evt::Cost;

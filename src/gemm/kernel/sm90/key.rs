@@ -170,7 +170,7 @@ impl Sm90Key {
         128 / self.instruction.sizes().0
     }
 
-    /// The number under which the kernel notes a row's number that is not one of A's.
+    /// The error site that the kernel reports for an out-of-range row index.
     pub(crate) const fn index_site(&self) -> usize {
         if self.in_groups() { 1 } else { 0 }
     }

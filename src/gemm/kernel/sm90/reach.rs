@@ -1,4 +1,4 @@
-//! Which operands and arguments tensor copies can reach; the kernels access the other arguments element by element.
+//! Operands and arguments that TMA can reach; kernels access the other arguments element by element.
 
 use super::shared::Traffic;
 use crate::ElementType;

@@ -1,4 +1,4 @@
-//! Which combinations of knobs have a kernel.
+//! The combinations of knobs that have a kernel. The model asks this, so it is here and not in emission.
 
 use super::super::finish::Within;
 use super::super::split_k::SplitKind;

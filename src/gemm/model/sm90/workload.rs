@@ -1,4 +1,4 @@
-//! What a kernel for sm_90a is chosen for.
+//! The workload that a kernel for sm_90a is chosen for.
 
 use crate::evt::{ValidTree, WholeLines};
 use crate::gemm::kernel::Within;

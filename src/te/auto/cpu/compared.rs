@@ -1,6 +1,8 @@
-//! The least or greatest of f32s by comparisons alone: an instruction for a vector, where one that passes NaN on and orders
-//! zeros is made of six. A comparison loses NaN, and takes either of two zeros. So what it gives counts only if no element
-//! was NaN and the result is not zero; which both cost little to know, and the caller does the rest in the other way.
+//! The minimum or maximum of f32s by comparisons alone: one instruction for a vector. A maximum that passes NaN on and
+//! orders zeros takes six.
+//!
+//! A comparison loses NaN, and takes either of two zeros. So its result counts only if no element was NaN and the
+//! result is not zero. Both are cheap to test; otherwise the caller recomputes by the general method.
 
 use half::{bf16, f16};
 

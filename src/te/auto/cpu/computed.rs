@@ -1,4 +1,4 @@
-//! Reads at computed indices: of a row that an index chooses, and of any element.
+//! Reads at computed indices: of a row that an index chooses (a gather), and of any element.
 
 use epilogue_runtime::{DeviceTensor, Site};
 use smallvec::SmallVec;

@@ -1,7 +1,7 @@
 //! Argmax and argmin: finds the place of the largest or the smallest of neighbouring elements.
 //!
 //! Of any two pairs of place and value, one always wins, so every order of combination gives the same result. Vector
-//! code finds the block with the extreme value, by [comparisons alone](super::compared) where no element is NaN; only this
+//! code finds the block with the extreme value, by [comparisons alone](super::compared) if no element is NaN. Only this
 //! block is then searched for the place.
 
 use half::{bf16, f16};

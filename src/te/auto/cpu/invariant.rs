@@ -1,5 +1,5 @@
-//! Finds what is the same for all elements of an output (it is loop-invariant), and computes it once for each output,
-//! in one lane.
+//! Finds loop-invariant values, which are the same for all elements of an output, and computes them once for each
+//! output, in one lane.
 
 use super::elements::Elements;
 use super::program::{Program, Register, Step};

@@ -1,4 +1,4 @@
-//! Keeps what was compiled for the shapes of a run, for the next run of the same shapes.
+//! Keeps compiled code for the shapes of a run, for the next run of the same shapes.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,6 @@
 //! Several reductions in a row over the same outputs, each of which uses the results of those before, as for a softmax
-//! or a layer norm. Some outputs go through all reductions, while their elements stay in a near cache, before the next
-//! outputs do. Where all of them can be, they are one loop over rows in machine code.
+//! or a layer norm. Some outputs go through all reductions while their elements stay in a near cache, then the next
+//! outputs. If all of them can be, they are one loop over rows in machine code.
 
 use std::ops::Range;
 

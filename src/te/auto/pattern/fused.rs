@@ -1,4 +1,4 @@
-//! Fused reductions: what is combined in each pass, and which outputs are computed from the results.
+//! Fused reductions: the combinations of each pass, and the outputs that are computed from the results.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What differs between a GPU and the CPU: how a kernel is made for the shapes of a run, and run.
+//! The differences between a GPU and the CPU: how a kernel is made for the shapes of a run, and run.
 
 use epilogue_runtime::Stream;
 

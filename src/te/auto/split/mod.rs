@@ -1,4 +1,4 @@
-//! Splits a computation that no single kernel can do into several kernels: by passes, by shapes, or by steps.
+//! Splits a computation that one kernel cannot do into several kernels: by passes, by shapes, or by steps.
 //!
 //! `by_shape` and `by_step` import each other: a scan that runs step by step consists of several kernels, and several
 //! kernels may include scans.

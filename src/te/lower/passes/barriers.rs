@@ -1,5 +1,5 @@
 //! Places barriers: between a write of one thread and a read or write of the same element by another thread of its
-//! block, all threads wait for each other.
+//! block, all threads wait for each other. The pass runs before indices are flattened.
 //!
 //! The pass walks a program in order and records the accesses to shared memory since the last barrier. An access needs
 //! a barrier before it if it may touch an element that *another* thread touched, and one of the two writes. The end of

@@ -1,4 +1,4 @@
-//! Moves allocations and tests outward.
+//! Moves allocations and tests outward. Tests on thread indices stay in their loops, which may hold barriers.
 
 use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};

@@ -1,14 +1,15 @@
-//! A block of the product by Intel's Advanced Matrix Extensions (AMX): registers of 16 lines of 16 words, of which one
-//! instruction multiplies two, 16 rows of A by 16 columns of B along 16 words of K.
+//! A block of the product by Intel's Advanced Matrix Extensions (AMX). Its registers have 16 lines of 16 words; one
+//! instruction multiplies two of them, 16 rows of A by 16 columns of B along 16 words of K.
 //!
-//! B's words are read from their [panels](super::pack) as they lie. So are A's, if a panel's columns are so few that they are
-//! needed once; else 32 rows at a time are copied to tiles without gaps, where lines are aligned and don't displace each other
-//! from the first-level cache. Where K ends within 16 words, zeros stand for the rest.
+//! B's words are read from their [panels](super::pack) as they lie. A's rows are read in place if a panel has so few
+//! columns that they are needed once. Otherwise 32 rows at a time are copied to tiles without gaps, where lines are
+//! aligned and do not displace each other from the first-level cache. If K ends within 16 words, the rest is zeros.
 //!
-//! # What is summed, and how
-//! 8-bit integers exactly. Of 16 words of bf16s those of even and those of odd places are summed for themselves, in the order of
-//! K, each product added in one rounding; then both are added, and the result to what was there. (Intel 64 and IA-32
-//! Architectures Software Developer's Manual, volume 2, `TDPBF16PS`; it takes subnormal numbers for 0, as `vdpbf16ps` does.)
+//! # Order of the sums
+//! 8-bit integers are summed exactly. Of 16 words of bf16s, even and odd places are summed apart, in the order of K,
+//! each product added in one rounding. Then both sums are added, and the result is added to the sum so far. (Intel 64
+//! and IA-32 Architectures Software Developer's Manual, volume 2, `TDPBF16PS`; it takes subnormal numbers for 0, as
+//! `vdpbf16ps` does.)
 
 use std::arch::asm;
 use std::arch::x86_64::{

@@ -14,9 +14,9 @@ use super::{Avx512, LANES, Work};
 /// Rows and columns at a time: their sums, a word of each column and one of a row fill 29 of the 32 registers.
 const ROWS: usize = 6;
 const COLUMNS: usize = 4;
-/// The same where all rows are two more than that at most, so that a column is read once, and where they are many: then rows come
-/// from the second-level cache, and more columns use each of them. (Zen 5, one core, 3072 columns of 768 f32s: 8 rows take
-/// 180 µs so, and 190 to 230 by other shapes.)
+/// Block shapes for 7 and 8 rows (each column is read once), and for more (rows come from the second-level cache, so more
+/// columns use each of them). (Zen 5, one core, 3072 columns of 768 f32s: 8 rows take 180 µs by this shape, and 190 to 230 by
+/// others.)
 const ALL_ROWS: usize = 8;
 const THREE_COLUMNS: usize = 3;
 const MANY_ROWS: usize = 4;

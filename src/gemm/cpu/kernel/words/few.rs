@@ -1,5 +1,5 @@
-//! Few rows of A, whose words are contiguous along K, of bf16s; B is contiguous along N and stays where it is: a word of
-//! each column is made in registers of two of its rows.
+//! Few rows of bf16s of A, whose words are contiguous along K. B is contiguous along N and read in place: registers
+//! pair two of its rows to one word of each column.
 
 use std::arch::x86_64::{
     __m512i, __mmask32, _MM_HINT_T1, _mm_prefetch, _mm512_maskz_loadu_epi16, _mm512_set1_epi32, _mm512_setzero_si512,

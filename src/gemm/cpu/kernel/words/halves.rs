@@ -1,5 +1,5 @@
-//! Dot products of a few rows of f32s with columns of bf16s or f16s, contiguous along K: these are widened in registers, where a CPU
-//! has no instructions that multiply their [words](super).
+//! Dot products of a few rows of f32s with columns of bf16s or f16s, contiguous along K. The columns are widened in
+//! registers, on CPUs that have no instructions for their [words](super).
 
 use std::arch::x86_64::{__m256, __m512, _MM_HINT_T1, _mm_prefetch};
 

@@ -1,30 +1,32 @@
-//! Products of words: 32 bits that hold an f32, or two bf16s or four 8-bit integers, neighbours along K, which a CPU with
-//! AVX-512's dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first. A CPU
-//! with AVX2 multiplies words of f32s only.
+//! Products of words (VNNI groups): 32 bits that hold an f32, two bf16s or four 8-bit integers, neighbours along K. A
+//! CPU with AVX-512's dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds a word in one instruction, without
+//! widening. A CPU with AVX2 multiplies words of f32s only.
 //!
-//! - [`block`]: a tile, of B's words in [panels](pack): vectors of sixteen columns, one word of K after another.
-//! - [`amx`]: the same where a CPU has registers for matrices, with panels that suit them.
-//! - [`avx2`]: words, and panels of them, where a CPU has no AVX-512.
-//! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
-//! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
-//! - [`halves`]: the same of bf16s and f16s that are widened in registers, for CPUs that don't multiply such words.
-//! - [`widened_rows`]: the same of a B that is contiguous along N, of f32s, too.
+//! - [`block`]: a tile, from B's words in [panels](pack): vectors of sixteen columns, one word of K after another.
+//! - [`amx`]: a tile on CPUs with matrix registers, from panels that suit them.
+//! - [`avx2`]: words and their panels on CPUs without AVX-512.
+//! - [`few`]: few rows of A, if B is contiguous along N; B's rows are read in place.
+//! - [`dots`]: few rows of A, if B is contiguous along K, as dot products.
+//! - [`halves`]: dot products of bf16s and f16s that are widened in registers, on CPUs that cannot multiply their
+//!   words.
+//! - [`widened_rows`]: few rows, if B is contiguous along N and is widened in registers; also for f32s.
 //!
-//! # What is fetched ahead
-//! Where rows are few, B comes from memory faster than it is multiplied, so its words further on are asked for: into the
-//! second-level cache, since a CPU waits for few lines at a time that are on their way to the first. (Zen 4, one core, 3072 columns of
-//! 768 bf16s from memory by one row: 0.19 ms in place of 0.39, by 8 rows 0.31 in place of 0.46.)
+//! # Prefetching
+//! With few rows, B comes from memory faster than it is multiplied. So words further on are prefetched, into the
+//! second-level cache: a CPU waits for only a few lines on their way to the first level. (Zen 4, one core, 3072 columns
+//! of 768 bf16s from memory by one row: 0.19 ms in place of 0.39, by 8 rows 0.31 in place of 0.46.)
 //!
-//! # What is summed, and how
-//! Integers are summed exactly, in 32 bits. f32s, and what is widened to them, are multiplied and summed by fused multiply-add, in the
-//! order of K. Words of bf16s are multiplied exactly and summed in f32, rounded to nearest at least once for each word, in the order
-//! of K. ([`dots`] and [`halves`]: in a vector's parts, which are then added; [`amx`]: in parts of sixteen words, even and odd places apart.)
+//! # Order of the sums
+//! Integers are summed exactly, in 32 bits. f32s, and types that are widened to them, are summed by fused multiply-add
+//! in the order of K. Words of bf16s are multiplied exactly and summed in f32 in the order of K, rounded to nearest at
+//! least once for each word. ([`dots`] and [`halves`] sum in a vector's lanes, which are then added; [`amx`] sums in
+//! parts of sixteen words, even and odd places apart.)
 //!
-//! `vdpbf16ps` and `tdpbf16ps` take subnormal numbers for 0, and make 0 of subnormal results. So they multiply only what has none:
-//! every product of two bf16s, and so every sum of such products, is a multiple of 2^(e - 14), if `e` is the sum of the
-//! operands' least exponents. Where that is at least 2^-126 no result is subnormal; [`Magnitude`] tells, and other
-//! operands are multiplied by their caller in another way. (Intel 64 and IA-32 Architectures Software Developer's
-//! Manual, volume 2, `VDPBF16PS`.)
+//! `vdpbf16ps` and `tdpbf16ps` take subnormal numbers for 0, and make 0 of subnormal results. So they are used only if
+//! no subnormal number can occur. Every product of two bf16s, and so every sum of products, is a multiple of 2^(e -
+//! 14), if `e` is the sum of the operands' least exponents. If that is at least 2^-126, no result is subnormal.
+//! [`Magnitude`] tells, and the caller multiplies other operands by another method. (Intel 64 and IA-32 Architectures
+//! Software Developer's Manual, volume 2, `VDPBF16PS`.)
 
 mod amx;
 mod avx2;

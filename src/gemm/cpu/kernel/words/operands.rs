@@ -1,4 +1,4 @@
-//! What a block of the product is made of: rows of A, panels of B.
+//! The operands of a block: rows of A, panels of B.
 
 use std::ops::Range;
 

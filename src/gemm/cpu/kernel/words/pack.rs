@@ -1,4 +1,4 @@
-//! Panels of words: what is contiguous in memory as the multiplication reads it.
+//! Panels of words: contiguous in memory in the order in which the multiplication reads them.
 //!
 //! ```text
 //!             panel 0: 64 columns          panel 1: 64 columns, or as many vectors as there are columns left for
@@ -7,8 +7,8 @@
 //! …
 //! ```
 //!
-//! (Of words that are multiplied by [tiles](super::amx), panels have two vectors, and by [AVX2](super::avx2) one.) Panel 1 follows
-//! panel 0 as a whole. What is missing, in the last word of K and the last vector of columns, is 0.
+//! (Panels for [AMX](super::amx) have two vectors, for [AVX2](super::avx2) one.) Panel 1 follows panel 0 as a whole.
+//! Missing numbers, in the last word of K and the last vector of columns, are 0.
 
 use std::arch::x86_64::{
     __m512i, _MM_HINT_T1, _mm_maskz_loadu_epi8, _mm_prefetch, _mm256_maskz_loadu_epi16, _mm512_and_si512,

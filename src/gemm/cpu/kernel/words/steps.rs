@@ -1,4 +1,4 @@
-//! Which rows are multiplied together, and what is fetched meanwhile.
+//! The rows that are multiplied together, and the memory that is prefetched meanwhile.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Vectors of f32s, and what is widened to them in registers.
+//! Vectors of f32s, and of types that are widened to f32 in registers.
 
 use std::arch::x86_64::{
     __m256, __m512, _mm_loadu_si128, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_fmadd_ps,

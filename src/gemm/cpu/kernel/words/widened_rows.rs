@@ -1,4 +1,5 @@
-//! Few rows of f32s by a B of f32s, bf16s or f16s that is contiguous along N and stays where it is: its rows are widened in registers.
+//! Few rows of f32s by a B of f32s, bf16s or f16s that is contiguous along N. B is read in place, and its rows are
+//! widened in registers.
 
 use std::arch::x86_64::{__m256, __m512, _MM_HINT_T1, _mm_prefetch};
 

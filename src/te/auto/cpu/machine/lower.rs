@@ -1,4 +1,4 @@
-//! What a lane computes, of steps.
+//! The steps of a loop as what one lane computes: a [`Body`](crate::jit::Body).
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
-//! Steps as machine code: where all points of a strip lie next to each other in memory, their steps become one loop from
-//! memory to memory, whatever the number of steps. Everything else is done step by step, with the same bits.
+//! Steps as machine code. If all points of a strip are neighbours in memory, their steps become one loop from memory to
+//! memory, whatever their number. All other steps run one by one, with the same bits.
 //!
-//! `lower` (steps → what a lane computes) → `point_loop` (and where lanes are) → `of_job` (which loops a reduction has),
-//! `walk` (loops over the elements of neighbouring outputs, for [columns](super::columns)) and `whole_rows` (a chain of
-//! reductions along rows as one loop over rows).
+//! `lower` (steps → the computation of a lane) → `point_loop` (and where lanes are) → `of_job` (the loops of a
+//! reduction), `walk` (loops over the elements of neighbouring outputs, for [columns](super::columns)) and `whole_rows`
+//! (a chain of reductions along rows as one loop over rows).
 
 mod lower;
 mod of_job;

@@ -1,4 +1,4 @@
-//! A loop over points, and where the lanes of what it reads and writes are.
+//! A loop over points, and the places of the lanes that it reads and writes.
 
 use super::lower::{Lowering, Typed};
 use crate::ElementType;

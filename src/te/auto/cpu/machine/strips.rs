@@ -1,4 +1,4 @@
-//! The loops of a reduction that have been compiled; and how outputs that are neighbours are divided into strips.
+//! The compiled loops of a reduction, and how neighbouring outputs are divided into strips.
 
 use std::ops::Range;
 

@@ -1,5 +1,4 @@
-//! Walks down columns: machine code for outputs that are neighbours in memory, which takes one row of their elements after
-//! the other.
+//! Walks down columns: machine code for outputs that are neighbours in memory, one row of their elements after another.
 
 use smallvec::SmallVec;
 

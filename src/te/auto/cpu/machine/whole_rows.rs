@@ -1,11 +1,12 @@
-//! Reductions along rows, and what is computed from their totals and every element, as machine code that takes one row after
-//! the other through all of it: a softmax, a layer norm, or any chain of that shape. A row is read from memory once, stays in
-//! the nearest cache from pass to pass, and nothing is done between two rows but moving addresses. Short rows are taken two at a
-//! time, pass by pass, as a pass waits for the total of the one before. Rows that indices choose, such as the words of a table,
-//! are found one by one.
+//! Chains of reductions along rows, with the outputs that follow from them, as one loop over rows in machine code: a
+//! softmax, a layer norm, or any chain of that shape.
 //!
-//! The values are those of steps: the same operations, and the same [`Tree`](crate::te::auto::cpu::tree::Tree) of lanes. Only
-//! what gives the same bits in any order, such as a maximum, is combined in another.
+//! A row is read from memory once and stays in the nearest cache from pass to pass. Between two rows only addresses
+//! change. Short rows are taken two at a time, pass by pass, since a pass waits for the total of the one before. Rows
+//! that indices choose, such as the words of a table, are found one by one.
+//!
+//! The values are those of steps: the same operations, and the same [`Tree`](crate::te::auto::cpu::tree::Tree) of
+//! lanes. Only operations that give the same bits in any order, such as a maximum, are combined in another order.
 
 use std::ops::Range;
 
@@ -29,8 +30,7 @@ use crate::te::error::TeError;
 #[derive(Debug)]
 pub(in crate::te::auto::cpu) struct WholeRows {
     one: Rows,
-    /// For two rows at a time: while a total of one is folded, which takes one instruction after the other, those of the other
-    /// row are computed.
+    /// Two rows interleaved: the second row's arithmetic hides the latency of the first row's final fold.
     two: Option<Rows>,
     /// Whether rows are numbered by one loop at most, in all reductions.
     in_one_loop: bool,

@@ -1,4 +1,4 @@
-//! What the texts of all automatic kernels have around their definitions.
+//! The text around the definitions of automatic kernels.
 
 use epilogue_runtime::Source;
 
