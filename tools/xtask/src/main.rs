@@ -3,10 +3,10 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bundle;
-mod interface;
 mod messages;
 mod outside;
 mod plot;
+mod prose;
 mod results;
 mod soak;
 mod structure;
@@ -80,8 +80,12 @@ enum Task {
     },
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
     Structure,
-    /// Prints the public interface of the published crates, without bodies and documentation.
-    Interface,
+    /// Counts the sentences that break the rules for prose in CONTRIBUTING.md.
+    Prose {
+        /// Instead, those of the files whose path contains the text.
+        #[arg(long, value_name = "TEXT")]
+        of: Option<String>,
+    },
     /// Prints every message with which the library refuses something, for reading them in a row.
     Messages,
     /// Runs README's example in a new crate outside of the workspace, with the default features and with none.
@@ -216,10 +220,7 @@ impl Task {
             Self::Predict(predict) => predict.run(),
             Self::Fit { folders } => fit(folders),
             Self::Structure => structure::print(),
-            Self::Interface => {
-                print!("{}", interface::text()?);
-                Ok(())
-            }
+            Self::Prose { of } => prose::print(of.as_deref()),
             Self::Messages => {
                 print!("{}", messages::all()?);
                 Ok(())
