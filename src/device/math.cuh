@@ -244,7 +244,8 @@ __device__ __forceinline__ float erf_beside_one(float x) {
 }
 // Near 0 the first term of the series: erf(x) = 2 / sqrt(pi) x (1 - x^2 / 3 ...).
 __device__ __forceinline__ float erf(float x) {
-    return fabsf(x) < 0x1.ap-8f ? x * 0x1.20dd76p+0f : approx11::erf_beside_one(x);
+    const float near_0 = x * 0x1.20dd76p+0f, beside_one = approx11::erf_beside_one(x);
+    return fabsf(x) < 0x1.ap-8f ? near_0 : beside_one;
 }
 // div.full.f32: 2 ULP over the whole range, without the slow path of div.rn.
 __device__ __forceinline__ float div(float x, float y) {

@@ -48,17 +48,18 @@ fn automatic(device: &Device) -> Result<Vec<u8>, TeError> {
 
 fn scheduled(device: &Device) -> Result<Vec<u8>, TeError> {
     let (x, [y, narrow, sums]) = computed()?;
-    let program = te::lower(&te::create_schedule(&[&narrow, &sums]), &[&x, &y, &narrow, &sums], "main")?;
+    let program = te::lower(&te::create_schedule(&[&y, &narrow, &sums]), &[&x, &y, &narrow, &sums], "main")?;
     let given = device.tensor(&numbers(), SHAPE)?;
     let [mut a, mut b, mut c] = zeros(device);
-    let arguments = [(&x, (&given).into()), (&y, (&mut a).into()), (&narrow, (&mut b).into()), (&sums, (&mut c).into())];
+    let arguments =
+        [(&x, (&given).into()), (&y, (&mut a).into()), (&narrow, (&mut b).into()), (&sums, (&mut c).into())];
     program.build(device)?.run_bound(&arguments)?;
     Ok(bytes(&[a, b, c]))
 }
 
 fn interpreted() -> Result<Vec<u8>, TeError> {
     let (x, [y, _, sums]) = computed()?;
-    let program = te::lower(&te::create_schedule(&[&sums]), &[&x, &y, &sums], "main")?;
+    let program = te::lower(&te::create_schedule(&[&y, &sums]), &[&x, &y, &sums], "main")?;
     let given: Vec<f64> = numbers().into_iter().map(|x| f64::from(x) * 1.000_000_1).collect();
     let mut arrays = [
         Array::new(DType::F32, &SHAPE, &given)?,

@@ -87,7 +87,8 @@ fn log1p(c: &[f32], x: f32, lg2: f64) -> f32 {
 
 /// The function from `near_0` on, and below that its first term.
 fn with_first_term(near_0: &[f32], x: f32, beside_one: impl FnOnce() -> f32) -> f32 {
-    if x < near_0[0] { x * near_0.get(1).copied().unwrap_or(1.0) } else { beside_one() }
+    let (bound, factor) = (near_0[near_0.len() - 1], if near_0.len() > 1 { near_0[0] } else { 1.0 });
+    if x < bound { x * factor } else { beside_one() }
 }
 
 /// `e^x`, with a power that is wrong by the given number of units.
@@ -158,7 +159,7 @@ fn main() -> ExitCode {
     let [of_erf, of_tanh, of_log1p, of_exp] = ["erf_beside_one", "tanh_beside_one", "log1p", "exp"].map(numbers);
     let [near_erf, near_tanh] = ["erf", "tanh"].map(numbers);
     // erf: the bound of z, the coefficients from the highest, 1; tanh: 1, 2 / ln 2, -2, 1; log1p: three coefficients, 1, the
-    // bound of the series, ln 2; exp: 1 / (2 ln 2). Near 0: the bound, and of erf the factor.
+    // bound of the series, ln 2; exp: 1 / (2 ln 2). Near 0: of erf the factor, and the bound.
     let all = [&of_erf, &of_tanh, &of_log1p, &of_exp, &near_erf, &near_tanh];
     if all.map(Vec::len) != [8, 4, 6, 1, 2, 1] {
         eprintln!("math.cuh has other formulas than this program: {all:?}");

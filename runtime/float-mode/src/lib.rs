@@ -75,7 +75,7 @@ mod tests {
         let right = computed();
         assert_eq!(right, [1 << 22, 0x3eaa_aaab]);
         for strange in Strange::ALL {
-            in_strange_mode(strange, || {
+            in_strange_mode(*strange, || {
                 let callers = Control::read();
                 let before = computed();
                 assert_ne!(before, right, "{strange:?} is no other mode");

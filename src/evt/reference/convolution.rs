@@ -138,7 +138,8 @@ impl Product {
                                     None => 0.0,
                                     Some([p0, p1, p2]) => {
                                         let pixel = ((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2;
-                                        let element = gradient.get((pixel * groups + group) * filters + filter).copied();
+                                        let element =
+                                            gradient.get((pixel * groups + group) * filters + filter).copied();
                                         let index = [image, pixel, filter];
                                         element.ok_or(ReferenceError::Element { name: "a", index })?
                                     }

@@ -113,7 +113,8 @@ impl<'a, V: Values> Users<'a, V> {
 
     /// Whether two values are the same, as far as this many steps of their formulas show.
     fn same(&self, x: usize, y: usize, steps: u32) -> bool {
-        let all = |a: &[usize], b: &[usize]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.same(*a, *b, steps - 1));
+        let all =
+            |a: &[usize], b: &[usize]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.same(*a, *b, steps - 1));
         x == y
             || steps > 0
                 && match (self.values.formula(x), self.values.formula(y)) {

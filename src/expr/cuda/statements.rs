@@ -80,7 +80,8 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
         }
         let accuracy = Accuracy::of(functions.allowed(values.significand(value)), functions.real());
         let operand = formula.operands().first().map_or(Scalar::Real, |&operand| values.scalar(operand));
-        let approximate = if accuracy < Accuracy::Full { approximated(&users, value, &formula, accuracy) } else { None };
+        let approximate =
+            if accuracy < Accuracy::Full { approximated(&users, value, &formula, accuracy) } else { None };
         let term = match approximate {
             Some((name, operands)) => {
                 let operands: SmallVec<[&Term; 2]> = operands.iter().map(|&operand| &terms[operand]).collect();

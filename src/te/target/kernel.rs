@@ -63,7 +63,11 @@ impl Program {
     /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what the device doesn't support;
     /// [`TeError::Device`] for errors of its compiler or driver.
     pub fn build(&self, device: &Device) -> Result<Kernel, TeError> {
-        Ok(Kernel { device: device.clone(), program: self.clone(), target: in_default_mode(|| Target::new(device, self))? })
+        Ok(Kernel {
+            device: device.clone(),
+            program: self.clone(),
+            target: in_default_mode(|| Target::new(device, self))?,
+        })
     }
 }
 
