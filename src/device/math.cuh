@@ -1,10 +1,14 @@
 // The primitive operations on float and double.
 //
 //   math::            full accuracy; bounds as `epilogue::ops` documents them
-//   math::approx11::  approximate instructions and short formulas without branches, with a relative error under 2^-16,
-//                     of erf, tanh and the logarithms beside an absolute one under 2^-21: only for values that reach
-//                     outputs of at most 11 significant bits (f16), or if the user asks for fast mathematics
+//   math::approx11::  approximate instructions and short formulas without branches, with a relative error under 2^-15,
+//                     of log and log2 beside an absolute one under 2^-21: for values that reach outputs of at most 11
+//                     significant bits (f16) only, or where the user asks for fast mathematics
 //   math::approx8::   the same, and tanh with 2^-10.9: at most 8 significant bits (bf16, 8-bit types)
+//
+// f_beside_one is shorter still, with an absolute error under 2^-18: for values whose every use adds them to a number of
+// about 1, or adds a product with them to a number that is about as large (expr/cuda/beside.rs finds out). That 1 + erf(x)
+// is exactly 0 far to the left matters there, because GELU multiplies it by x.
 //
 // NVRTC declares `expf` and the other functions of CUDA's mathematical library itself: no header is needed. Its bounds
 // are those of the CUDA C++ Programming Guide, "Mathematical Functions". The float sine and cosine are written out,
@@ -162,13 +166,22 @@ namespace approx11 {
 using namespace math;
 
 // ex2.approx.ftz.f32: 2 ULP, and 0 for a subnormal result. Without .ftz it is four instructions.
-__device__ __forceinline__ float exp2(float x) {
+__device__ __forceinline__ float exp2_beside_one(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 // The error grows with |x|, to 2^-17 where the result over- or underflows.
-__device__ __forceinline__ float exp(float x) { return approx11::exp2(x * 0x1.715476p+0f); }
+__device__ __forceinline__ float exp_beside_one(float x) { return exp2_beside_one(x * 0x1.715476p+0f); }
+// The square of a power of half the exponent, which is never subnormal: so a subnormal result is rounded, by the product.
+__device__ __forceinline__ float exp2(float x) {
+    const float root = exp2_beside_one(0.5f * x);
+    return root * root;
+}
+__device__ __forceinline__ float exp(float x) {
+    const float root = exp2_beside_one(x * 0x1.715476p-1f);
+    return root * root;
+}
 // sqrt.approx.f32: 2^-23 relative.
 __device__ __forceinline__ float sqrt(float x) {
     float y;
@@ -181,12 +194,12 @@ __device__ __forceinline__ float recip(float x) {
     asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-// rcp.approx.ftz.f32: 1 ULP, and 0 for a subnormal result. For arguments of at least 1; any others without .ftz are seven
-// instructions.
-__device__ __forceinline__ float recip_of_one_or_more(float x) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
+// 1 / (one + y) for one >= 1 and y >= 0, by rcp.approx.ftz.f32: 1 ULP. Scaled by 2^64, its argument and its result are
+// never subnormal where they count, and any others without .ftz are seven instructions.
+__device__ __forceinline__ float recip_of_sum(float one, float y) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(__fmaf_rn(y, 0x1.0p-64f, one * 0x1.0p-64f)));
+    return r * 0x1.0p-64f;
 }
 // lg2.approx.f32: 2^-22, absolute between 1/2 and 2 and relative elsewhere.
 __device__ __forceinline__ float log2(float x) {
@@ -207,24 +220,32 @@ __device__ __forceinline__ float log1p(float x) {
 }
 // copysign(1 - 2 / (1 + exp(2 |x|)), x). Both instructions' arguments are at least 1, where .ftz changes nothing: an
 // infinite exponential gives 0, as it should.
-__device__ __forceinline__ float tanh(float x) {
+__device__ __forceinline__ float tanh_beside_one(float x) {
     float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + approx11::exp2(fabsf(x) * 0x1.715476p+1f)));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp2_beside_one(fabsf(x) * 0x1.715476p+1f)));
     return copysignf(__fmaf_rn(-2.0f, y, 1.0f), x);
 }
-// copysign(1 - 2^(-z P(z)), x), z = min(|x|, 3.9): 1 - erf is 2^(-z P(z)) with a relative error under 2^-14 everywhere,
-// so that 1 + erf(x) of a large negative x, as in GELU, keeps most of its bits. P is the polynomial of degree 5 whose
-// largest relative error of erf is the least, 2^-18 (2^-14 of 1 - erf where that is less than a sixteenth).
-__device__ __forceinline__ float erf(float x) {
+// Near 0, where that has lost the digits of x, x itself: tanh(x) = x (1 - x^2 / 3 ...).
+__device__ __forceinline__ float tanh(float x) { return fabsf(x) < 0x1.ap-8f ? x : approx11::tanh_beside_one(x); }
+// copysign(1 - 2^(-z P(z)), x), z = min(|x|, 4): 1 - erf is 2^(-z P(z)) with a relative error under 2^-14 everywhere,
+// so that 1 + erf(x) of a large negative x, as in GELU, keeps most of its bits; from 3.92 on the difference is 1. P is the
+// polynomial of degree 5 whose largest relative error of erf is the least, 2^-18 (2^-14 of 1 - erf where that is less
+// than a sixteenth).
+__device__ __forceinline__ float erf_beside_one(float x) {
     float z;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(fabsf(x)), "f"(3.9f));
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(fabsf(x)), "f"(4.0f));
     float p = 0x1.f126ccp-13f;
     p = __fmaf_rn(p, z, -0x1.0a429ep-8f);
     p = __fmaf_rn(p, z, 0x1.00dd0cp-5f);
     p = __fmaf_rn(p, z, -0x1.32b464p-3f);
     p = __fmaf_rn(p, z, -0x1.d6255ap-1f);
     p = __fmaf_rn(p, z, -0x1.a0bea2p+0f);
-    return copysignf(1.0f - approx11::exp2(p * z), x);
+    return copysignf(1.0f - exp2_beside_one(p * z), x);
+}
+// Near 0 the first term of the series: erf(x) = 2 / sqrt(pi) x (1 - x^2 / 3 ...).
+__device__ __forceinline__ float erf(float x) {
+    const float near_0 = x * 0x1.20dd76p+0f, beside_one = approx11::erf_beside_one(x);
+    return fabsf(x) < 0x1.ap-8f ? near_0 : beside_one;
 }
 // div.full.f32: 2 ULP over the whole range, without the slow path of div.rn.
 __device__ __forceinline__ float div(float x, float y) {

@@ -169,7 +169,7 @@ mod tests {
             &expect![[r#"
                 namespace ops::approx11 {
                 __device__ __forceinline__ float gelu(float x) {
-                    return 0.5f * x * (1.0f + math::approx11::erf(x * 0.70710677f));
+                    return 0.5f * x * (1.0f + math::approx11::erf_beside_one(x * 0.70710677f));
                 }
                 }
                 const float gelu = ops::approx11::gelu(accum);

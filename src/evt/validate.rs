@@ -1,5 +1,6 @@
 //! Validates a tree: it becomes a checked, simplified, typed one.
 
+use epilogue_float_mode::in_default_mode;
 use smallvec::SmallVec;
 
 use super::check::{Checker, Fact, Kind};
@@ -21,10 +22,13 @@ impl Tree {
     /// # Errors
     /// [`TreeError`] says which value is wrong, why, and what to write instead.
     pub fn validate(&self, types: Types) -> Result<ValidTree, TreeError> {
-        let facts = Checker { tree: self, types }.check()?;
-        let (drafts, became) = Simplifier::run(self, types, &facts);
-        let outputs = self.resolved_outputs(types, &facts, &became);
-        Ok(assemble(self, types, &drafts, outputs))
+        // Constants are folded in it.
+        in_default_mode(|| {
+            let facts = Checker { tree: self, types }.check()?;
+            let (drafts, became) = Simplifier::run(self, types, &facts);
+            let outputs = self.resolved_outputs(types, &facts, &became);
+            Ok(assemble(self, types, &drafts, outputs))
+        })
     }
 
     /// The outputs, with the values of the simplifier.

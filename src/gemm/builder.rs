@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
 use super::kernel::sm80::Tile;
@@ -316,7 +317,7 @@ impl<E> Builder<E> {
     /// # Errors
     /// [`Error`], as [`plan`](Self::plan), without those of compilation.
     pub fn choose(&self) -> Result<Choice, Error> {
-        self.planner.choose()
+        in_default_mode(|| self.planner.choose())
     }
 
     /// Chooses a kernel, and compiles it or finds it in the disk cache or in the device's [bundles](crate::bundle). A
@@ -326,7 +327,7 @@ impl<E> Builder<E> {
     /// [`Error`]: a missing setting; a tree that does not fit the types; a tile that doesn't exist; NVRTC missing; a
     /// bundle without the kernel.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
-        Ok(Gemm::of(self.planner.plan()?))
+        Ok(Gemm::of(in_default_mode(|| self.planner.plan())?))
     }
 
     fn with_problem(mut self, change: impl FnOnce(Problem) -> Problem) -> Self {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
 use super::kernel::launch::LaunchDescription;
@@ -101,7 +102,7 @@ impl<E> Gemm<E> {
     /// [`Error::NoPacking`] on a GPU, whose kernels read B as it lies; [`Error::PackedStrides`] for a B that is contiguous
     /// along neither K nor N; a tensor of another device, element type or rank; too little memory.
     pub fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error> {
-        self.plan.pack(b)
+        in_default_mode(|| self.plan.pack(b))
     }
 
     /// [`run`](Self::run) on the given stream.
@@ -184,7 +185,8 @@ impl<E> Gemm<E> {
         b: impl Into<Right<'r>>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
-        self.plan.run(stream, a.into(), &b.into(), arguments)
+        let (a, b) = (a.into(), b.into());
+        in_default_mode(|| self.plan.run(stream, a, &b, arguments))
     }
 
     /// The launch that [`run_arguments`](Self::run_arguments) would do, as data, for a program that does it by itself:

@@ -2,6 +2,7 @@
 //!
 //! It is slow, exact, and independent of every device: for tests, examples, and a first look at a new epilogue.
 
+use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::DeviceTensor;
 
 use super::model::choice::Chosen;
@@ -64,7 +65,8 @@ impl<E> Gemm<E> {
         b: impl Into<Right<'r>>,
         arguments: &[Argument<'_>],
     ) -> Result<Reference, Error> {
-        reference_of(self.inner(), a.into(), &b.into(), arguments)
+        let (a, b) = (a.into(), b.into());
+        in_default_mode(|| reference_of(self.inner(), a, &b, arguments))
     }
 }
 
@@ -192,6 +194,10 @@ impl Reference {
     /// # Errors
     /// [`Error::NoOutput`] for a name that the epilogue doesn't return; or the output can't be read.
     pub fn compare(&self, name: &str, actual: &DeviceTensor) -> Result<Comparison, Error> {
+        in_default_mode(|| self.compared(name, actual))
+    }
+
+    fn compared(&self, name: &str, actual: &DeviceTensor) -> Result<Comparison, Error> {
         let output = self.outputs.iter().find(|output| output.name == name);
         let output = output.ok_or_else(|| Error::NoOutput {
             name: name.to_owned(),

@@ -149,6 +149,21 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Whoever calls, results are those of the processor's default floating-point mode: rounding to nearest even, subnormal
+//! numbers as they are. A thread may have set another one; it has it back when the call returns. The functions of
+//! [`ops`](crate::ops) and your own, called with numbers, are ordinary Rust, and compute in the mode of their thread. So do
+//! conversions by `half` and by [`f8e4m3`](crate::f8e4m3).
+//!
+//! # Special numbers
+//!
+//! The functions of the language give this in f32, on every device. `largest` and `least` are the largest and the least
+//! positive f32. At ±∞ a function is its limit, where it has one. Results of 16 bits are these, rounded.
+//!
+#![doc = include_str!("special_numbers.md")]
+//!
+//! `leaky_relu(x, slope)` is `slope * x` below 0, which is NaN at −∞ if the slope is 0. `min`, `max` and `clamp` are NaN if
+//! an operand is. `pow` is C's.
+//!
 //! # Bad data
 //!
 //! Shapes, types and overlaps are checked before a run writes anything. What the data hold can only be seen while it runs:

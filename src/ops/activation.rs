@@ -2,6 +2,9 @@
 //!
 //! A derivative takes the input of the activation (the pre-activation) and gives the slope there. A backward epilogue
 //! multiplies by it: `let dx = accum * gelu_grad(z);`.
+//!
+//! At ±∞ a function is its limit there. Where a formula would be infinity times 0, it bounds its argument, at a place
+//! beyond which nothing changes in f64 either.
 
 #![expect(
     clippy::excessive_precision,
@@ -9,7 +12,7 @@
     reason = "f64 arithmetic uses all digits; a constant of `std::f32` has only those of f32"
 )]
 
-use super::{abs, cos, erf, exp, log1p, max, min, sin, tanh};
+use super::{abs, cos, erf, exp, exp2, log1p, max, min, sin, tanh};
 use epilogue_macros::elementwise;
 
 /// The larger of `x` and 0; NaN gives NaN.
@@ -67,26 +70,28 @@ pub fn tanh_grad(x: f32) -> f32 {
     1.0 - t * t
 }
 
-/// `x * sigmoid(x)`, also called swish.
+/// `x * sigmoid(x)`, also called swish; −0 at −∞.
 #[elementwise]
 pub fn silu(x: f32) -> f32 {
-    x * sigmoid(x)
+    let y = max(x, -800.0);
+    y * sigmoid(y)
 }
 
 /// The slope of [`silu`](fn@silu): `s * (1 + x * (1 - s))` with `s = sigmoid(x)`.
 #[elementwise]
 pub fn silu_grad(x: f32) -> f32 {
-    let s = sigmoid(x);
-    s * (1.0 + x * sigmoid(-x))
+    let y = clamp(x, -800.0, 800.0);
+    sigmoid(y) * (1.0 + y * sigmoid(-y))
 }
 
-/// GELU, `x / 2 + x / 2 * erf(x / sqrt(2))`. The error is at most 2^-23 |x|, on GPUs for results of at most 11 bits 2^-19
-/// |x|; below −3 the sum cancels, as in PyTorch. NaN at −∞.
+/// GELU, `x / 2 + x / 2 * erf(x / sqrt(2))`; 0 at −∞. The error is at most 2^-23 |x|: below −3 the sum cancels, as in
+/// PyTorch, and below −6 it is 0. A result of 16 bits is also rounded to its type.
 #[elementwise]
 pub fn gelu(x: f32) -> f32 {
+    let y = max(x, -100.0);
     // Not `half * (1 + erf)`: devices fuse the product with the sum.
-    let half = 0.5 * x;
-    half + half * erf(x * 0.707106781186547524400844362104849)
+    let half = 0.5 * y;
+    half + half * erf(y * 0.707106781186547524400844362104849)
 }
 
 /// The slope of [`gelu`](fn@gelu): the cumulative normal distribution at `x`, plus `x` times its density.
@@ -98,22 +103,23 @@ pub fn gelu_grad(x: f32) -> f32 {
     0.5 + 0.5 * erf(x * 0.707106781186547524400844362104849) + y * density
 }
 
-/// GELU's approximation by tanh, `x / 2 + x / 2 * tanh(sqrt(2 / pi) * (x + 0.044715 x^3))`; NaN at −∞.
+/// GELU's approximation by tanh, `x / 2 + x / 2 * tanh(u)` with `u = sqrt(2 / pi) * (x + 0.044715 x^3)`; −0 at −∞.
+///
+/// It is computed as the same number `x * sigmoid(2 u)`, in which nothing cancels.
 #[elementwise]
 pub fn gelu_tanh(x: f32) -> f32 {
-    let inner = 0.797884560802865355879892119868764 * (x + 0.044715 * x * x * x);
-    let half = 0.5 * x;
-    half + half * tanh(inner)
+    let y = max(x, -100.0);
+    // `exp(-2 u)` as a power of 2.
+    y * (1.0 / (1.0 + exp2(y * (-2.302208198144324889133894770436627 - 0.102943239580023487417622104660074 * y * y))))
 }
 
-/// The slope of [`gelu_tanh`](fn@gelu_tanh).
+/// The slope of [`gelu_tanh`](fn@gelu_tanh): `s + x * s * (1 - s) * 2 u'` with `s = sigmoid(2 u)`.
 #[elementwise]
 pub fn gelu_tanh_grad(x: f32) -> f32 {
-    // Further out tanh is ±1 and its slope 0 in f64 too; without the bound, infinity times 0 would be NaN.
     let y = clamp(x, -16.0, 16.0);
-    let t = tanh(0.797884560802865355879892119868764 * (y + 0.044715 * y * y * y));
-    let inner_slope = 0.797884560802865355879892119868764 * (1.0 + 0.134145 * y * y);
-    0.5 + 0.5 * t + 0.5 * y * (1.0 - t * t) * inner_slope
+    let z = y * y;
+    let s = 1.0 / (1.0 + exp2(y * (-2.302208198144324889133894770436627 - 0.102943239580023487417622104660074 * z)));
+    s + s * (1.0 - s) * (y * (1.595769121605730711759784239737527 + 0.214064448817800746329016256839591 * z))
 }
 
 /// `log(1 + exp(x))`, as `max(x, 0) + log1p(exp(-|x|))`: 5 ULP.
@@ -128,10 +134,12 @@ pub fn softplus_grad(x: f32) -> f32 {
     sigmoid(x)
 }
 
-/// `x * clamp(x + 3, 0, 6) / 6`.
+/// `x * clamp(x + 3, 0, 6) / 6`: −0 up to −3, and `x` from 3 on.
 #[elementwise]
 pub fn hardswish(x: f32) -> f32 {
-    x * clamp(x + 3.0, 0.0, 6.0) / 6.0
+    // Neither infinity times 0 nor `x * 6`, which overflows.
+    let y = max(x, -3.0);
+    if x >= 3.0 { x } else { y * (y + 3.0) / 6.0 }
 }
 
 /// The slope of [`hardswish`](fn@hardswish): 0 up to −3, 1 from 3 on, and `x / 3 + 1 / 2` between; NaN at NaN.
@@ -230,7 +238,18 @@ mod tests {
         assert_eq!((softplus(f32::NEG_INFINITY), softplus(90.0), softplus(f32::INFINITY)), (0.0, 90.0, f32::INFINITY));
         assert_eq!((hardswish(3.0), hardswish(-3.0), hardswish(1.0)), (3.0, 0.0, 2.0 / 3.0));
         assert_eq!((gelu_grad(f32::INFINITY), gelu_grad(f32::NEG_INFINITY)), (1.0, 0.0));
+        assert_eq!((silu_grad(f32::INFINITY), silu_grad(f32::NEG_INFINITY)), (1.0, 0.0));
         assert_eq!((gelu_tanh_grad(1e30), gelu_tanh_grad(-1e30)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn far_out_a_function_is_its_limit() {
+        for (name, f) in [("gelu", gelu as Host), ("gelu_tanh", gelu_tanh), ("silu", silu), ("hardswish", hardswish)] {
+            for x in [1e30, f32::MAX, f32::INFINITY] {
+                assert_eq!((f(x), f(-x)), (x, 0.0), "{name}({x})");
+            }
+            assert!(f(f32::NAN).is_nan(), "{name}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, Thread};
 
+use epilogue_float_mode::in_default_mode;
+
 use super::cpus::Placed;
 use super::jobs::Jobs;
 use super::patience::look;
@@ -39,7 +41,8 @@ impl Workers {
         let beds = (0..count).map(|_| Bed::default()).collect();
         let workers: &'static Self = Box::leak(Box::new(Self { jobs: Jobs::default(), beds }));
         let start = |number: usize| {
-            let work = move || workers.work(number);
+            // Whoever starts the threads would else give them its floating-point mode, for ever.
+            let work = move || in_default_mode(|| workers.work(number));
             Builder::new().name(format!("epilogue-{number}")).spawn(work).is_ok()
         };
         (workers, (0..count).take_while(|number| start(*number)).count())
@@ -82,6 +85,35 @@ impl Workers {
             while !bed.called.swap(false, Ordering::Acquire) {
                 std::thread::park();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+    use std::sync::Barrier;
+
+    use epilogue_float_mode::testing::{Strange, in_strange_mode};
+
+    use super::*;
+    use crate::sync::{Mutex, lock};
+
+    /// A thread of the system's has the mode of the one that started it.
+    #[test]
+    fn threads_compute_in_the_default_mode_whoever_starts_them() {
+        for strange in Strange::ALL {
+            let (workers, count) = in_strange_mode(*strange, || Workers::start(1));
+            let (barrier, quotients) = (Barrier::new(count + 1), Mutex::new(Vec::new()));
+            let work = || {
+                barrier.wait();
+                let number = black_box(f32::from_bits(3)) / black_box(2.0);
+                if is_worker() {
+                    lock(&quotients).push(number.to_bits());
+                }
+            };
+            in_strange_mode(*strange, || workers.together(count, &work));
+            assert_eq!(*lock(&quotients), vec![2; count], "{strange:?}");
         }
     }
 }

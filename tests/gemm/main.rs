@@ -28,6 +28,7 @@ mod integers;
 mod layout_boxes;
 mod layouts;
 mod masked;
+mod modes;
 mod packed;
 mod phases;
 mod picked;

@@ -58,7 +58,7 @@ fn kernel_of(tree: &ValidTree, fast: bool) -> String {
 }
 
 /// Runs it, with one array per leaf in the values' order; gives each output's elements.
-fn run(device: &Device, tree: &ValidTree, leaves: &[Vec<f64>], count: usize, fast: bool) -> Vec<Vec<f64>> {
+pub(crate) fn run(device: &Device, tree: &ValidTree, leaves: &[Vec<f64>], count: usize, fast: bool) -> Vec<Vec<f64>> {
     let kernel = device.compile(&source("expression", &kernel_of(tree, fast))).unwrap();
     let of_values = tree.values().iter().filter_map(|value| match value.kind {
         ValueKind::Accum(_) => Some(tree.types().accumulator),

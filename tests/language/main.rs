@@ -1,6 +1,8 @@
 //! The epilogue language: what the macros make of functions, what trees print and compute, and the arguments of a run.
 
+mod accuracy;
 mod arguments;
 mod evt;
 mod expressions;
 mod macros;
+mod special;

@@ -16,6 +16,8 @@ mod kernel_table;
 mod legality;
 mod listings;
 #[cfg(feature = "native")]
+mod modes;
+#[cfg(feature = "native")]
 mod native;
 #[cfg(feature = "native")]
 mod ops;

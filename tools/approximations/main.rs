@@ -3,7 +3,8 @@
 //! The formulas are computed here as on a GPU, step by step in f32. For an approximate instruction, both ends of the
 //! range that PTX ISA allows are tried. Coefficients are read from the header, so there is only one list of them. The
 //! errors that are printed, and the bounds they must keep, are those on which `src/evt/reference` relies. For `erf` and
-//! `tanh` negative numbers need no trial, because the formulas copy the sign.
+//! `tanh` negative numbers need no trial, because the formulas copy the sign. `erf_beside_one` and `tanh_beside_one` are tried
+//! where `erf` and `tanh` call them, and nearer 0.
 //!
 //! GELU is not a formula of the header, but what is made of one; its error is printed as users see it. Names of functions as
 //! arguments leave out the others: all take some minutes.
@@ -21,7 +22,9 @@ const EX2: i32 = 2;
 const RCP: i32 = 1;
 const LG2: f64 = 1.0 / 4_194_304.0;
 
-/// The bounds of a function's errors: the relative one, and an absolute one added to it.
+/// The bounds of functions' errors: of those that are relative near 0, too, the relative one; beside one the relative one,
+/// and an absolute one added to it.
+const NEAR_0: f64 = 1.0 / 46_340.0;
 const RELATIVE: f64 = 1.0 / 65_536.0;
 const ABSOLUTE: f64 = 1.0 / 2_097_152.0;
 
@@ -35,11 +38,11 @@ fn moved(x: f64, units: i32) -> f32 {
     f32::from_bits(nearest.to_bits().wrapping_add_signed(units))
 }
 
-/// The numbers in a function's body in the header, in order.
+/// The numbers in the body of one of `approx11`'s functions, in order.
 fn numbers(function: &str) -> Vec<f32> {
-    let start =
-        HEADER.find(&format!("float {function}(float x) {{\n    float ")).expect("the function is in the header");
-    let body = &HEADER[start..][..HEADER[start..].find("\n}").expect("its end")];
+    let (_, header) = HEADER.split_once("namespace approx11 {").expect("the namespace is in the header");
+    let (_, body) = header.split_once(&format!("float {function}(float x) {{")).expect("the function is in the header");
+    let (body, _) = body.split_once("}\n").expect("its end");
     let words = body.split(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
     words.filter_map(number).collect()
 }
@@ -82,6 +85,24 @@ fn log1p(c: &[f32], x: f32, lg2: f64) -> f32 {
     if x.abs() < c[4] { x * p } else { (log2 + lg2 * error) as f32 * c[5] }
 }
 
+/// The function from `near_0` on, and below that its first term.
+fn with_first_term(near_0: &[f32], x: f32, beside_one: impl FnOnce() -> f32) -> f32 {
+    let (bound, factor) = (near_0[near_0.len() - 1], if near_0.len() > 1 { near_0[0] } else { 1.0 });
+    if x < bound { x * factor } else { beside_one() }
+}
+
+/// `e^x`, with a power that is wrong by the given number of units.
+fn exp(c: &[f32], x: f32, ex2: i32) -> f32 {
+    let root = moved(libm::exp2(f64::from(x * c[0])), ex2);
+    root * root
+}
+
+/// `1 / (1 + y)`, with a reciprocal that is wrong by the given number of units.
+fn recip_of_sum(y: f32, rcp: i32) -> f32 {
+    let scale = 2f32.powi(-64);
+    moved(1.0 / f64::from(y.mul_add(scale, scale)), rcp) * scale
+}
+
 /// GELU, as `ops::gelu` makes it of `erf`, with an exponential that is wrong by the given number of units.
 fn gelu(c: &[f32], x: f32, ex2: i32) -> f32 {
     let (half, z) = (0.5 * x, x * std::f32::consts::FRAC_1_SQRT_2);
@@ -105,8 +126,8 @@ fn worst_signed(
     positive.chain(negative).reduce(|| 0.0, f64::max)
 }
 
-/// Over all positive f32: the largest relative error beyond the absolute one, and the largest error.
-fn worst(f: impl Fn(f32, [i32; 2]) -> f32 + Sync, exact: fn(f64) -> f64) -> (f64, f64) {
+/// Over all positive f32: the largest relative error beyond an absolute one, and the largest error.
+fn worst(f: impl Fn(f32, [i32; 2]) -> f32 + Sync, exact: fn(f64) -> f64, beyond: f64) -> (f64, f64) {
     let errors = |bits: u32| {
         let x = f32::from_bits(bits);
         let right = exact(f64::from(x));
@@ -114,7 +135,8 @@ fn worst(f: impl Fn(f32, [i32; 2]) -> f32 + Sync, exact: fn(f64) -> f64) -> (f64
             .map(|off| (f64::from(f(x, off)) - right).abs())
             .into_iter()
             .fold(0.0, f64::max);
-        (((error - ABSOLUTE) / right).max(0.0), error)
+        // A subnormal result has an ULP of its own.
+        (((error - beyond) / right.max(f64::from(f32::MIN_POSITIVE))).max(0.0), error)
     };
     let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
     // Beyond 40, both functions give the same as at 40: 1.
@@ -122,9 +144,9 @@ fn worst(f: impl Fn(f32, [i32; 2]) -> f32 + Sync, exact: fn(f64) -> f64) -> (f64
 }
 
 /// Prints a function's errors; gives whether they are within the bounds.
-fn report(name: &str, (relative, absolute): (f64, f64)) -> bool {
-    println!("{name}: relative error 2^{:.2} beside 2^-21; absolute error 2^{:.2}", relative.log2(), absolute.log2());
-    relative <= RELATIVE
+fn report(name: &str, (relative, absolute): (f64, f64), bound: f64) -> bool {
+    println!("{name}: relative error 2^{:.2}; absolute error 2^{:.2}", relative.log2(), absolute.log2());
+    relative <= bound
 }
 
 /// Prints a function's error relative to something; gives whether it is within a bound.
@@ -134,17 +156,41 @@ fn report_relative(name: &str, what: &str, error: f64, bound: f64) -> bool {
 }
 
 fn main() -> ExitCode {
-    let (of_erf, of_tanh, of_log1p) = (numbers("erf"), numbers("tanh"), numbers("log1p"));
+    let [of_erf, of_tanh, of_log1p, of_exp] = ["erf_beside_one", "tanh_beside_one", "log1p", "exp"].map(numbers);
+    let [near_erf, near_tanh] = ["erf", "tanh"].map(numbers);
     // erf: the bound of z, the coefficients from the highest, 1; tanh: 1, 2 / ln 2, -2, 1; log1p: three coefficients, 1, the
-    // bound of the series, ln 2.
-    if (of_erf.len(), of_tanh.len(), of_log1p.len()) != (8, 4, 6) {
-        eprintln!("math.cuh has other formulas than this program: {of_erf:?}, {of_tanh:?}, {of_log1p:?}");
+    // bound of the series, ln 2; exp: 1 / (2 ln 2). Near 0: of erf the factor, and the bound.
+    let all = [&of_erf, &of_tanh, &of_log1p, &of_exp, &near_erf, &near_tanh];
+    if all.map(Vec::len) != [8, 4, 6, 1, 2, 1] {
+        eprintln!("math.cuh has other formulas than this program: {all:?}");
         return ExitCode::FAILURE;
     }
     let below_one = f32::from_bits(1f32.to_bits() - 1);
-    let all: [(&str, &dyn Fn() -> bool); 4] = [
-        ("erf", &|| report("erf", worst(|x, off| erf(&of_erf, x, off), libm::erf))),
-        ("tanh", &|| report("tanh", worst(|x, off| tanh(&of_tanh, x, off), libm::tanh))),
+    let all: [(&str, &dyn Fn() -> bool); 8] = [
+        ("erf", &|| {
+            let f = |x: f32, off| with_first_term(&near_erf, x, || erf(&of_erf, x, off));
+            report("erf", worst(f, libm::erf, 0.0), NEAR_0)
+        }),
+        ("erf_beside_one", &|| {
+            report("erf_beside_one", worst(|x, off| erf(&of_erf, x, off), libm::erf, ABSOLUTE), RELATIVE)
+        }),
+        ("tanh", &|| {
+            let f = |x: f32, off| with_first_term(&near_tanh, x, || tanh(&of_tanh, x, off));
+            report("tanh", worst(f, libm::tanh, 0.0), NEAR_0)
+        }),
+        ("tanh_beside_one", &|| {
+            report("tanh_beside_one", worst(|x, off| tanh(&of_tanh, x, off), libm::tanh, ABSOLUTE), RELATIVE)
+        }),
+        ("exp", &|| {
+            let to = |_: f64, right: f64| right.max(f64::from(f32::MIN_POSITIVE));
+            let error = worst_signed(|x, off| exp(&of_exp, x, off * EX2), libm::exp, to, [104.0, 88.7]);
+            report_relative("exp", "the result", error, RELATIVE)
+        }),
+        ("recip_of_sum", &|| {
+            let f = |y: f32, [_, rcp]: [i32; 2]| recip_of_sum(y, rcp);
+            // Beyond 40 nothing but the exponent changes.
+            report("recip_of_sum", worst(f, |y| 1.0 / (1.0 + y), 0.0), RELATIVE)
+        }),
         ("log1p", &|| {
             let f = |x: f32, off: i32| log1p(&of_log1p, x, off.into());
             // A subnormal result has an ULP of its own.

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use epilogue_float_mode::in_default_mode;
+
 use crate::error::{LaunchError, LaunchFailure, MemoryError};
 use crate::exec;
 use crate::launch::{Argument, Launch, Report};
@@ -110,7 +112,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs a kernel until it ends.
+    /// Runs a kernel until it ends, in the default floating-point mode, whatever the caller's is.
     ///
     /// # Errors
     /// [`LaunchFailure`]: the launch is not valid, or the kernel made a mistake, with its place. It includes what the
@@ -129,7 +131,7 @@ impl Machine {
         let options = launch.options.as_ref().unwrap_or(&self.options);
         let memory =
             exec::MachineMemory { living: self.memory.living(), variables: &variables, history: &self.history };
-        exec::launch(module, kernel, launch, arguments, options, memory)
+        in_default_mode(|| exec::launch(module, kernel, launch, arguments, options, memory))
     }
 
     /// The module's variables. The first use allocates and initialises them.
@@ -183,5 +185,42 @@ impl ModuleVariable {
             }
         }
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use epilogue_float_mode::testing::{Strange, in_strange_mode};
+
+    use super::*;
+
+    /// A kernel says itself whether it flushes and how it rounds; by default it does neither and to nearest even.
+    #[test]
+    fn a_kernel_computes_in_its_own_mode_whatever_the_callers_is() {
+        let text = ".version 8.0\n.target sm_80\n.address_size 64
+            .visible .entry k(.param .u64 out, .param .f32 x) {
+                .reg .f32 %f<5>; .reg .b64 %rd<2>;
+                ld.param.u64 %rd1, [out];
+                ld.param.f32 %f1, [x];
+                mul.f32 %f2, %f1, 0f3F000000;
+                mov.f32 %f3, 0f3F800000;
+                div.rn.f32 %f4, %f3, 0f40400000;
+                st.global.f32 [%rd1], %f2;
+                st.global.f32 [%rd1+4], %f4;
+                ret;
+            }";
+        let run = || {
+            let module = Module::parse(text).expect("PTX");
+            let machine = Machine::new(Options::default());
+            let out = machine.allocate(8, "out").expect("memory");
+            let (launch, x) = (Launch::new([1, 1, 1], [1, 1, 1]), f32::MIN_POSITIVE.to_le_bytes());
+            machine.launch(&module, "k", &launch, &[Argument::Address(out), Argument::Bytes(&x)]).expect("a launch");
+            let mut bytes = [0; 8];
+            machine.read(out, &mut bytes).expect("bytes");
+            [0, 4].map(|at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+        };
+        for strange in Strange::ALL {
+            assert_eq!(in_strange_mode(*strange, run), [1 << 22, 0x3eaa_aaab], "{strange:?}");
+        }
     }
 }

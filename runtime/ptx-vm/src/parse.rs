@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use epilogue_float_mode::in_default_mode;
+
 use crate::decode;
 use crate::error::ParseError;
 use crate::module::{Contents, Module};
@@ -24,7 +26,7 @@ impl Module {
     /// ```
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let decode::Decoded { kernels, refused, variables, target } = decode::decode(text)?;
+        let decode::Decoded { kernels, refused, variables, target } = in_default_mode(|| decode::decode(text))?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Ok(Self { contents: Arc::new(Contents { id, target, kernels, refused, variables }) })
     }

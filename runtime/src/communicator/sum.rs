@@ -1,5 +1,6 @@
 //! Sums over ranks on the host: in the order of the ranks, so that every run and every rank gets the same bits.
 
+use epilogue_float_mode::in_default_mode;
 use half::{bf16, f16};
 
 use crate::communicator_error::CommunicatorError;
@@ -35,14 +36,14 @@ pub(super) fn sum(element: ElementType, parts: &[&[u8]]) -> Result<Vec<u8>, Comm
         }};
     }
     check(element)?;
-    Ok(match element {
+    Ok(in_default_mode(|| match element {
         ElementType::F64 => summed!(f64, f64, |x| x, |x, y| x + y, |x: f64| x),
         ElementType::F16 => summed!(f16, f32, f16::to_f32, |x, y| x + y, f16::from_f32),
         ElementType::BF16 => summed!(bf16, f32, bf16::to_f32, |x, y| x + y, bf16::from_f32),
         ElementType::I64 => summed!(i64, i64, |x| x, i64::wrapping_add, |x: i64| x),
         ElementType::I32 => summed!(i32, i32, |x| x, i32::wrapping_add, |x: i32| x),
         _ => summed!(f32, f32, |x| x, |x, y| x + y, |x: f32| x),
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -74,5 +75,17 @@ mod tests {
             bf16::bytes(&[bf16::from_f32(258.0), bf16::from_f32(3.0)])
         );
         assert!(sum(ElementType::F8E4M3, &[&[0]]).is_err());
+    }
+
+    #[test]
+    fn sums_are_the_same_in_every_floating_point_mode_of_the_caller() {
+        use epilogue_float_mode::testing::{Strange, in_strange_mode};
+
+        let tiny = f32::from_bits(3);
+        let parts = [[tiny, 1.0], [tiny, 1e-8]];
+        let right = f32::bytes(&[f32::from_bits(6), 1.0]).to_vec();
+        for strange in Strange::ALL {
+            assert_eq!(in_strange_mode(*strange, || sums(&parts)), right, "{strange:?}");
+        }
     }
 }

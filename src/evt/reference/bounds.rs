@@ -52,6 +52,11 @@ impl Bounds {
     const NOTHING: Self = Self { low: f64::INFINITY, high: f64::NEG_INFINITY, nan: false };
     pub(super) const ANYTHING: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY, nan: true };
 
+    /// Whether it is one number, a power of 2 or its negative.
+    fn is_power_of_two(self) -> bool {
+        self.low == self.high && !self.nan && self.low.is_normal() && self.low.to_bits() << 12 == 0
+    }
+
     /// Whether a result is within the bounds.
     #[must_use]
     pub fn admit(&self, x: f64) -> bool {
@@ -312,6 +317,20 @@ impl Bounds {
         Self { low: self.low.min(f64::MAX), high: self.high.max(-f64::MAX), nan: self.nan }
     }
 
+    /// Of `tanh` or `erf`: from -1 to 1, and exactly that far out, where it differs from 1 by less than half a unit. Any
+    /// other error may be multiplied by a number as large as the operand, as in GELU.
+    fn saturated(self, operand: Self, op: Op, real: Real) -> Self {
+        let far = match (op, real) {
+            (Op::Erf, Real::F32) => 4.0,
+            (Op::Erf, Real::F64) => 6.0,
+            (_, Real::F32) => 10.0,
+            (_, Real::F64) => 20.0,
+        };
+        let low = if operand.low >= far { 1.0 } else { self.low.max(-1.0) };
+        let high = if operand.high <= -far { -1.0 } else { self.high.min(1.0) };
+        Self { low, high, nan: self.nan }
+    }
+
     /// A step of a reduction, without its rounding.
     pub(super) fn unrounded(op: Op, x: Self, y: Self) -> Self {
         match op {
@@ -354,12 +373,15 @@ impl Bounds {
             _ => return Self::ANYTHING,
         };
         let (relative, absolute) = slack.of(op);
+        // Half of a number loses no bit unless it is subnormal. So what is subtracted from its like leaves 0.
+        let relative = if op == Op::Mul && operands.iter().any(|x| x.is_power_of_two()) { 0.0 } else { relative };
         let result = exact.widened(relative, absolute, slack.real);
         // Limits that rounding can't exceed: every device keeps within the functions' own ranges.
         match op {
             Op::Exp | Op::Exp2 | Op::Sqrt | Op::Rsqrt if !result.never_number() => {
                 Self { low: result.low.max(exact.low.min(0.0)), ..result }
             }
+            Op::Tanh | Op::Erf if !operands[0].never_number() => result.saturated(operands[0], op, slack.real),
             _ => result,
         }
     }
@@ -382,7 +404,10 @@ impl Slack {
             }
             Op::Tanh if self.significand <= 8 => (approximate(10.5).max(5.0 * unit), normal),
             // `cargo xtask approximations` tries every f32.
-            Op::Tanh | Op::Erf | Op::Log | Op::Log2 if self.significand <= 11 => {
+            Op::Tanh | Op::Erf if self.significand <= 11 => {
+                (approximate(15.5).max(5.0 * unit), approximate(21.0).max(normal))
+            }
+            Op::Log | Op::Log2 if self.significand <= 11 => {
                 (approximate(16.0).max(5.0 * unit), approximate(21.0).max(normal))
             }
             Op::Log1p if self.significand <= 11 => (approximate(16.0).max(5.0 * unit), normal),
@@ -396,6 +421,21 @@ impl Slack {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An error of 2^-24 in `erf` is one of 2^102 in GELU of the largest number.
+    #[test]
+    fn far_out_tanh_and_erf_are_exact() {
+        for (real, significand) in [(Real::F32, 8), (Real::F32, 11), (Real::F32, 24), (Real::F64, 53)] {
+            let slack = Slack { real, significand };
+            for op in [Op::Tanh, Op::Erf] {
+                let of = |x: f64| Bounds::apply(op, &[Bounds::exact(x)], slack);
+                assert_eq!((of(-21.0), of(21.0)), (Bounds::exact(-1.0), Bounds::exact(1.0)), "{op:?} {slack:?}");
+                assert_eq!(of(f64::NEG_INFINITY), Bounds::exact(-1.0));
+                assert!(of(-3.5).admit(of(-3.5).low) && of(-3.5).low < of(-3.5).high && of(3.8).high <= 1.0);
+                assert!(of(f64::NAN).admit(f64::NAN) && !of(f64::NAN).admit(1.0));
+            }
+        }
+    }
 
     /// What a product loses in rounding is all of the sum here.
     #[test]

@@ -1,5 +1,7 @@
 //! The products of a convolution and of its gradients, by plain loops over images, outputs, filters, the window and channels.
 
+use epilogue_float_mode::in_default_mode;
+
 use super::product::{Multiplication, Product, Sum};
 use super::{Array, Extent, ReferenceError};
 use crate::evt::Types;
@@ -79,27 +81,29 @@ impl Product {
         b: &Array<'_>,
         n: usize,
     ) -> Result<Self, ReferenceError> {
-        let Convolution { outputs, window, channels, groups, .. } = *convolution;
-        let m = convolution.images * outputs.iter().product::<usize>();
-        let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
-        let k = window.iter().product::<usize>() * channels;
-        for (group, image) in pairs(groups, convolution.images) {
-            for output in places(outputs) {
-                for filter in 0..n {
-                    let mut sum = Sum::of(types, multiplication);
-                    for (number, of) in places(window).enumerate() {
-                        for channel in 0..channels {
-                            let x = convolution.element(images, image, output, of, (group, channel))?;
-                            let y = b.get("b", [group, number * channels + channel, filter])?;
-                            sum.add(multiplication.operand(x), multiplication.operand(y));
+        in_default_mode(|| {
+            let Convolution { outputs, window, channels, groups, .. } = *convolution;
+            let m = convolution.images * outputs.iter().product::<usize>();
+            let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
+            let k = window.iter().product::<usize>() * channels;
+            for (group, image) in pairs(groups, convolution.images) {
+                for output in places(outputs) {
+                    for filter in 0..n {
+                        let mut sum = Sum::of(types, multiplication);
+                        for (number, of) in places(window).enumerate() {
+                            for channel in 0..channels {
+                                let x = convolution.element(images, image, output, of, (group, channel))?;
+                                let y = b.get("b", [group, number * channels + channel, filter])?;
+                                sum.add(multiplication.operand(x), multiplication.operand(y));
+                            }
                         }
+                        this.values.push(sum.value());
+                        this.errors.push(sum.error(types, multiplication, k));
                     }
-                    this.values.push(sum.value());
-                    this.errors.push(sum.error(types, multiplication, k));
                 }
             }
-        }
-        Ok(this)
+            Ok(this)
+        })
     }
 }
 
@@ -118,36 +122,39 @@ impl Product {
         b: &Array<'_>,
         n: usize,
     ) -> Result<Self, ReferenceError> {
-        let Convolution { inputs, outputs, window, groups, .. } = *convolution;
-        let m = convolution.images * inputs.iter().product::<usize>();
-        let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
-        let taps = window.iter().product::<usize>();
-        for (group, image) in pairs(groups, convolution.images) {
-            for at in places(inputs) {
-                for channel in 0..n {
-                    let mut sum = Sum::of(types, multiplication);
-                    for (number, of) in places(window).enumerate() {
-                        let output = convolution.output(at, of);
-                        for filter in 0..filters {
-                            let x = match output {
-                                None => 0.0,
-                                Some([p0, p1, p2]) => {
-                                    let pixel = ((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2;
-                                    let element = gradient.get((pixel * groups + group) * filters + filter).copied();
-                                    let index = [image, pixel, filter];
-                                    element.ok_or(ReferenceError::Element { name: "a", index })?
-                                }
-                            };
-                            let y = b.get("b", [group, (taps - 1 - number) * filters + filter, channel])?;
-                            sum.add(multiplication.operand(x), multiplication.operand(y));
+        in_default_mode(|| {
+            let Convolution { inputs, outputs, window, groups, .. } = *convolution;
+            let m = convolution.images * inputs.iter().product::<usize>();
+            let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
+            let taps = window.iter().product::<usize>();
+            for (group, image) in pairs(groups, convolution.images) {
+                for at in places(inputs) {
+                    for channel in 0..n {
+                        let mut sum = Sum::of(types, multiplication);
+                        for (number, of) in places(window).enumerate() {
+                            let output = convolution.output(at, of);
+                            for filter in 0..filters {
+                                let x = match output {
+                                    None => 0.0,
+                                    Some([p0, p1, p2]) => {
+                                        let pixel = ((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2;
+                                        let element =
+                                            gradient.get((pixel * groups + group) * filters + filter).copied();
+                                        let index = [image, pixel, filter];
+                                        element.ok_or(ReferenceError::Element { name: "a", index })?
+                                    }
+                                };
+                                let y = b.get("b", [group, (taps - 1 - number) * filters + filter, channel])?;
+                                sum.add(multiplication.operand(x), multiplication.operand(y));
+                            }
                         }
+                        this.values.push(sum.value());
+                        this.errors.push(sum.error(types, multiplication, taps * filters));
                     }
-                    this.values.push(sum.value());
-                    this.errors.push(sum.error(types, multiplication, taps * filters));
                 }
             }
-        }
-        Ok(this)
+            Ok(this)
+        })
     }
 
     /// The gradient of a convolution's filters, `n` of each of G groups: for each element of one and each filter, the sum over
@@ -164,29 +171,31 @@ impl Product {
         b: &Array<'_>,
         n: usize,
     ) -> Result<Self, ReferenceError> {
-        let Convolution { outputs, window, channels, groups, .. } = *convolution;
-        let m = window.iter().product::<usize>() * channels;
-        let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
-        let of_image = outputs.iter().product::<usize>();
-        let taps: Vec<[usize; 3]> = places(window).collect();
-        for (group, tap) in pairs(groups, taps.len()) {
-            let of = taps[tap];
-            for channel in 0..channels {
-                for filter in 0..n {
-                    let mut sum = Sum::of(types, multiplication);
-                    for image in 0..convolution.images {
-                        for (number, output) in places(outputs).enumerate() {
-                            let x = convolution.element(images, image, output, of, (group, channel))?;
-                            let y = b.get("b", [group, image * of_image + number, filter])?;
-                            sum.add(multiplication.operand(x), multiplication.operand(y));
+        in_default_mode(|| {
+            let Convolution { outputs, window, channels, groups, .. } = *convolution;
+            let m = window.iter().product::<usize>() * channels;
+            let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
+            let of_image = outputs.iter().product::<usize>();
+            let taps: Vec<[usize; 3]> = places(window).collect();
+            for (group, tap) in pairs(groups, taps.len()) {
+                let of = taps[tap];
+                for channel in 0..channels {
+                    for filter in 0..n {
+                        let mut sum = Sum::of(types, multiplication);
+                        for image in 0..convolution.images {
+                            for (number, output) in places(outputs).enumerate() {
+                                let x = convolution.element(images, image, output, of, (group, channel))?;
+                                let y = b.get("b", [group, image * of_image + number, filter])?;
+                                sum.add(multiplication.operand(x), multiplication.operand(y));
+                            }
                         }
+                        this.values.push(sum.value());
+                        this.errors.push(sum.error(types, multiplication, convolution.images * of_image));
                     }
-                    this.values.push(sum.value());
-                    this.errors.push(sum.error(types, multiplication, convolution.images * of_image));
                 }
             }
-        }
-        Ok(this)
+            Ok(this)
+        })
     }
 }
 

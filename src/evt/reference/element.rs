@@ -44,12 +44,8 @@ impl Format {
     }
 }
 
-/// Rounds to the nearest value of an element type, ties to even. 8-bit floats and integers saturate, also infinities; a
-/// NaN becomes 0 as an integer.
-///
-/// `i64` is exact only up to 2^53, since values are given as f64.
-#[must_use]
-pub fn round(element: ElementType, x: f64) -> f64 {
+/// As `reference::round`, in the caller's mode.
+pub(super) fn round(element: ElementType, x: f64) -> f64 {
     let integer = |low: f64, high: f64| if x.is_nan() { 0.0 } else { x.round_ties_even().clamp(low, high) + 0.0 };
     match element {
         ElementType::F32 => Format::F32.round(x),
@@ -95,10 +91,8 @@ fn encode_f8(x: f64, mantissa: u32, infinite: bool) -> u8 {
     (0..=0x7f).find(|&bits| decode_f8(bits, mantissa, infinite) == x.abs()).unwrap_or(0x7f) | sign
 }
 
-/// The bytes of values, each rounded to the element type first.
-#[must_use]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded to the type's range before")]
-pub fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
+pub(super) fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(values.len() * element.size());
     for &value in values {
         let x = round(element, value);
@@ -134,10 +128,8 @@ pub fn has_padding(bytes: &[u8], columns: usize) -> bool {
     used != 0 && bytes.chunks_exact(columns.div_ceil(8)).any(|row| row[row.len() - 1] >> used != 0)
 }
 
-/// The values of bytes. `i64` beyond 2^53 is rounded to f64.
-#[must_use]
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_wrap)]
-pub fn decode(element: ElementType, bytes: &[u8]) -> Vec<f64> {
+pub(super) fn decode(element: ElementType, bytes: &[u8]) -> Vec<f64> {
     fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
         let mut array = [0; N];
         array.copy_from_slice(bytes);

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use epilogue_float_mode::in_default_mode;
 use smallvec::SmallVec;
 
 use super::bounds::{Bounds, Slack};
@@ -50,10 +51,10 @@ pub fn evaluate_grouped(
     let extent = extent(tree, products)?;
     let extent = Extent { l: groups.map_or(extent.l, |groups| groups.rows.len()), ..extent };
     let given = Given { products, arguments, groups };
-    match tree.real() {
+    in_default_mode(|| match tree.real() {
         Real::F32 => Evaluator::<f64>::run(tree, extent, given, options),
         Real::F64 => Evaluator::<super::double_double::DoubleDouble>::run(tree, extent, given, options),
-    }
+    })
 }
 
 /// The extent that all products have.

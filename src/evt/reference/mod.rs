@@ -23,14 +23,38 @@ mod wide;
 
 pub use bounds::Bounds;
 pub use convolution::Convolution;
-pub use element::{decode, encode, has_padding, round, unpack};
+pub use element::{has_padding, unpack};
 pub use evaluate::{evaluate, evaluate_grouped};
 pub use product::{Multiplication, Product};
 pub use scaled::Scales;
 
 use std::ops::Range;
 
+use epilogue_float_mode::in_default_mode;
+
+use crate::ElementType;
 use crate::evt::BroadcastClass;
+
+/// Rounds to the nearest value of an element type, ties to even. 8-bit floats and integers saturate, also infinities; a
+/// NaN becomes 0 as an integer.
+///
+/// `i64` is exact only up to 2^53, since values are given as f64.
+#[must_use]
+pub fn round(element: ElementType, x: f64) -> f64 {
+    in_default_mode(|| element::round(element, x))
+}
+
+/// The bytes of values, each rounded to the element type first.
+#[must_use]
+pub fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
+    in_default_mode(|| element::encode(element, values))
+}
+
+/// The values of bytes. `i64` beyond 2^53 is rounded to f64.
+#[must_use]
+pub fn decode(element: ElementType, bytes: &[u8]) -> Vec<f64> {
+    in_default_mode(|| element::decode(element, bytes))
+}
 
 /// The extents of the product: L times M×N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -169,7 +193,7 @@ impl Output {
             let place = results.len().min(self.values.len());
             return Some(Wrong { place, result: f64::NAN, value: f64::NAN, bounds: Bounds::exact(0.0) });
         }
-        results.iter().zip(&self.bounds).enumerate().find_map(wrong)
+        in_default_mode(|| results.iter().zip(&self.bounds).enumerate().find_map(wrong))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use epilogue_float_mode::in_default_mode;
+
 use super::element::round;
 use super::fp8::Fp8Sum;
 use super::{Array, Extent, Groups, ReferenceError};
@@ -137,6 +139,15 @@ impl Product {
 
     /// The values and errors that `of` gives for a place (batch, row, column), that row of A and that column of B.
     pub(super) fn row_by_column(
+        extent: Extent,
+        k: usize,
+        (a, b): (&Array<'_>, &Array<'_>),
+        of: impl Fn([usize; 3], &[f64], &[f64]) -> Result<(f64, f64), ReferenceError>,
+    ) -> Result<Self, ReferenceError> {
+        in_default_mode(|| Self::row_by_row(extent, k, (a, b), of))
+    }
+
+    fn row_by_row(
         extent: Extent,
         k: usize,
         (a, b): (&Array<'_>, &Array<'_>),

@@ -7,6 +7,7 @@
 //! [`statements`] prints each value as one declaration, with the user's names and only the parentheses that C++ needs;
 //! [`Functions`] collects the elementwise functions that are called and prints their definitions.
 
+mod beside;
 mod body;
 mod formula;
 mod literal;

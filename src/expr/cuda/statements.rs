@@ -5,6 +5,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use super::beside::{Beside, Users};
 use super::body::{ExpressionValues, Parameters, PrimitiveValues};
 use super::formula::{Formula, Scalar, Values};
 use super::literal::{integer, literal};
@@ -59,6 +60,7 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
             users_here[operand] += 1;
         }
     }
+    let users = Users::of(values);
     let mut terms: Vec<Term> = Vec::with_capacity(values.count());
     let mut statements = Vec::new();
     for (value, users_here) in users_here.into_iter().enumerate() {
@@ -78,11 +80,14 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
         }
         let accuracy = Accuracy::of(functions.allowed(values.significand(value)), functions.real());
         let operand = formula.operands().first().map_or(Scalar::Real, |&operand| values.scalar(operand));
-        let term = match reciprocal_of_one_or_more(values, &formula) {
-            Some(operand) if accuracy < Accuracy::Full => {
-                Term::call(&format!("math::{}recip_of_one_or_more", accuracy.namespace()), &[&terms[operand]])
+        let approximate =
+            if accuracy < Accuracy::Full { approximated(&users, value, &formula, accuracy) } else { None };
+        let term = match approximate {
+            Some((name, operands)) => {
+                let operands: SmallVec<[&Term; 2]> = operands.iter().map(|&operand| &terms[operand]).collect();
+                Term::call(&format!("math::{name}"), &operands)
             }
-            _ => term(&formula, operand, &terms, accuracy, functions),
+            None => term(&formula, operand, &terms, accuracy, functions),
         };
         let inside =
             !values.is_named(value) && values.uses(value) == 1 && users_here == 1 && term.text.len() <= LONGEST_INSIDE;
@@ -102,8 +107,29 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
     statements
 }
 
-/// The operand of a reciprocal that is at least 1 or NaN, as in a logistic function: there is a short instruction for it.
-fn reciprocal_of_one_or_more(values: &impl Values, formula: &Formula) -> Option<usize> {
+/// The function to call for a value of limited accuracy, and its operands, where it follows from more than the operation.
+fn approximated<V: Values>(
+    users: &Users<'_, V>,
+    value: usize,
+    formula: &Formula,
+    accuracy: Accuracy,
+) -> Option<(String, SmallVec<[usize; 2]>)> {
+    if let Some(operands) = reciprocal_of_sum(users.values(), formula) {
+        return Some((format!("{}recip_of_sum", accuracy.namespace()), operands));
+    }
+    let Formula::Apply(op @ (Op::Exp | Op::Exp2 | Op::Erf | Op::Tanh), operands) = formula else { return None };
+    let name = match (users.beside(value, *op), op) {
+        (Beside::One, _) => format!("{}{}_beside_one", accuracy.namespace(), op.symbol()),
+        // The instruction's error of 2^-11 would be most of what is left.
+        (Beside::Sometimes, Op::Tanh) => format!("{}tanh", Accuracy::Bits11.namespace()),
+        _ => return None,
+    };
+    Some((name, SmallVec::from_slice(operands)))
+}
+
+/// The two operands of a sum of which this is the reciprocal, of a number from 1 on and of something that is not negative,
+/// as in a logistic function: there is a short instruction for it. The sum itself has no other user.
+fn reciprocal_of_sum(values: &impl Values, formula: &Formula) -> Option<SmallVec<[usize; 2]>> {
     let literal_from = |value: usize, least: f64| matches!(values.formula(value), Formula::Literal(x) if x >= least);
     let no_less_than_0 = |value: usize| match values.formula(value) {
         Formula::Apply(op, _) => matches!(op, Op::Exp | Op::Exp2 | Op::Abs),
@@ -116,7 +142,8 @@ fn reciprocal_of_one_or_more(values: &impl Values, formula: &Formula) -> Option<
     };
     let Formula::Apply(Op::Add, terms) = values.formula(operand) else { return None };
     let is_it = |one: usize, other: usize| literal_from(one, 1.0) && no_less_than_0(other);
-    (is_it(terms[0], terms[1]) || is_it(terms[1], terms[0])).then_some(operand)
+    let ordered = [[terms[0], terms[1]], [terms[1], terms[0]]].into_iter().find(|[one, other]| is_it(*one, *other))?;
+    (values.uses(operand) == 1 && !values.is_named(operand)).then(|| SmallVec::from_slice(&ordered))
 }
 
 /// The text of a value from that of its operands. The first of these has the type `operand`.

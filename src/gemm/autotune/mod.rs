@@ -4,6 +4,7 @@
 mod race;
 mod store;
 
+use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Activity, Device, DeviceKind, Event, Progress, Stream, trace};
 
 use self::race::Pace;
@@ -101,7 +102,8 @@ impl<E> Gemm<E> {
         arguments: &mut [Argument<'_>],
         watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Self, Error> {
-        Ok(tuned(&self.retyped(), a.into(), b.into(), arguments, watch)?.retyped())
+        let (a, b) = (a.into(), b.into());
+        Ok(in_default_mode(|| tuned(&self.retyped(), a, b, arguments, watch))?.retyped())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, Stream};
 use smallvec::SmallVec;
 
@@ -175,7 +176,7 @@ impl Kernel {
         if stream.is_dry() && self.device.arch().is_none() {
             return Ok(());
         }
-        if let Some(ran) = self.kernels.run_bound(stream, &bound)? {
+        if let Some(ran) = in_default_mode(|| self.kernels.run_bound(stream, &bound))? {
             *lock(&self.last) = ran;
         }
         Ok(())

@@ -47,6 +47,7 @@ mod tests;
 pub use self::kernel::Kernel;
 pub use self::order::Order;
 
+use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
 use self::bind::arguments::Signature;
@@ -233,6 +234,10 @@ impl Automatic {
     /// # Errors
     /// None at present: a run reports what a device can't do.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
+        in_default_mode(|| self.built(device))
+    }
+
+    fn built(self, device: &Device) -> Result<Kernel, TeError> {
         let backend = &*backend(device);
         let of = |parameters: &[Tensor], outputs: usize| Signature::new(parameters, parameters.len() - outputs);
         let (signature, kernels): (_, Box<dyn Runs>) = match self.pattern {

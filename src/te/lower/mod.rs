@@ -8,6 +8,8 @@ mod emit;
 pub(crate) mod passes;
 mod trace;
 
+use epilogue_float_mode::in_default_mode;
+
 pub use passes::unroll::UnrollConfig;
 pub use trace::Trace;
 
@@ -64,7 +66,7 @@ fn lower_watched(
 ) -> Result<Program, TeError> {
     analysis::scans::check_scans(schedule)?;
     let levels = analysis::nesting::check_nesting(schedule)?;
-    descend(levels, || lower_checked(schedule, arguments, name, watch))
+    in_default_mode(|| descend(levels, || lower_checked(schedule, arguments, name, watch)))
 }
 
 /// [`lower`] for a schedule whose scans and nesting are as they must be.

@@ -1,5 +1,6 @@
 //! Programs compiled for a device, and their runs.
 
+use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Stream};
 
 use super::arguments::{places, stand_ins};
@@ -62,7 +63,11 @@ impl Program {
     /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what the device doesn't support;
     /// [`TeError::Device`] for errors of its compiler or driver.
     pub fn build(&self, device: &Device) -> Result<Kernel, TeError> {
-        Ok(Kernel { device: device.clone(), program: self.clone(), target: Target::new(device, self)? })
+        Ok(Kernel {
+            device: device.clone(),
+            program: self.clone(),
+            target: in_default_mode(|| Target::new(device, self))?,
+        })
     }
 }
 

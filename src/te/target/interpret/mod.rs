@@ -8,6 +8,8 @@ mod scalar;
 
 use std::collections::HashMap;
 
+use epilogue_float_mode::in_default_mode;
+
 pub use self::scalar::Scalar;
 
 use self::machine::Machine;
@@ -40,7 +42,7 @@ impl Array {
         let dtype = DType::of(dtype);
         check_count(shape, values.len())?;
         let element = |value: &f64| Scalar::constant(*value, dtype).map(Some);
-        let elements = values.iter().map(element).collect::<Result<_, _>>()?;
+        let elements = in_default_mode(|| values.iter().map(element).collect::<Result<_, _>>())?;
         Ok(Self { dtype, shape: shape.to_vec(), elements })
     }
 
@@ -149,7 +151,7 @@ impl Program {
     /// access out of bounds, a read of unwritten memory, or a division by zero; the error of a requirement that the
     /// sizes break.
     pub fn interpret(&self, arguments: &mut [Array]) -> Result<(), TeError> {
-        descend(self.body.depth(), || self.interpreted(arguments))
+        in_default_mode(|| descend(self.body.depth(), || self.interpreted(arguments)))
     }
 
     fn interpreted(&self, arguments: &mut [Array]) -> Result<(), TeError> {

@@ -21,6 +21,8 @@ mod threads;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
+use epilogue_float_mode::in_default_mode;
+
 pub use self::argument::HostTensor;
 
 use self::argument::{Bound, bind, check_sharing};
@@ -49,7 +51,7 @@ const PROOFS: usize = 64;
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what native code can't do: a barrier that not all
 /// threads reach, or an unsupported processor.
 pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
-    descend(program.body.depth(), || compile_here(program))
+    in_default_mode(|| descend(program.body.depth(), || compile_here(program)))
 }
 
 fn compile_here(program: &Program) -> Result<NativeKernel, TeError> {
@@ -190,7 +192,7 @@ impl NativeKernel {
         frame.extend(values.iter().map(|value| *value as u64));
         // SAFETY: `bind` has checked that the memory holds the spans and that written memory may be written. The caller
         // promises that it is not shared. All accesses stay inside, or are tested.
-        unsafe { code.run(&frame) }
+        in_default_mode(|| unsafe { code.run(&frame) })
     }
 
     /// Whether no access can leave its buffer in this run.

@@ -8,11 +8,12 @@ use super::sources::{Names, Source};
 use crate::workspace::Failure;
 
 /// The workspace's crates: the name in paths, and the folder of the sources.
-const CRATES: [(&str, &str); 9] = [
+const CRATES: [(&str, &str); 10] = [
     ("epilogue", "src"),
     ("epilogue_syntax", "epilogue-macros/syntax/src"),
     ("epilogue_macros", "epilogue-macros/src"),
     ("epilogue_runtime", "runtime/src"),
+    ("epilogue_float_mode", "runtime/float-mode/src"),
     ("ptx_vm", "runtime/ptx-vm/src"),
     ("ptx_vm_conformance", "runtime/ptx-vm/conformance/src"),
     ("bundle", "tools/bundle/src"),

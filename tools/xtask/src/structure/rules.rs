@@ -5,6 +5,7 @@ use super::graph::Graph;
 /// The workspace from the bottom up: an entry imports only from itself and from those before it. A file belongs to the
 /// longest entry with which its own name begins.
 const LAYERS: &[&str] = &[
+    "runtime/float-mode/src",
     "runtime/ptx-vm/src/numerics",
     "runtime/ptx-vm/src/race",
     "runtime/ptx-vm/src/options.rs",
