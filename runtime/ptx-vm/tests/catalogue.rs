@@ -53,6 +53,43 @@ setp.eq.u32 %p2, %wp, 0;
 setp.eq.u32 %p3, %cta, 0;
 ";
 
+/// Lines that stand for others: a tensor map of `%a` is made in shared memory and published at `%d3`, 1 KiB after `%b`; one
+/// thread loads 128 bytes by it; all wait for them.
+const MACROS: [(&str, &str); 3] = [
+    (
+        "MAKE_MAP",
+        "st.shared.u32 [%x1+12288], 0;
+bar.warp.sync -1;
+@%p0 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%s+12288], %a;
+@%p0 tensormap.replace.tile.rank.shared::cta.b1024.b32 [%s+12288], 0;
+@%p0 tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%s+12288], 1;
+@%p0 tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%s+12288], 0;
+@%p0 tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%s+12288], 0;
+@%p0 tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%s+12288], 0;
+@%p0 tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%s+12288], 0, 64;
+@%p0 tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%s+12288], 0, 1024;
+@%p0 tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%s+12288], 0, 1;
+bar.warp.sync -1;
+add.u64 %d3, %b, 1024;
+tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d3], [%s+12288], 128;",
+    ),
+    (
+        "LOAD_BY_MAP",
+        "@%p0 mbarrier.init.shared::cta.b64 [%s+8192], 1;
+fence.mbarrier_init.release.cluster;
+bar.warp.sync -1;
+mov.u32 %x9, 0;
+@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 %d4, [%s+8192], 128;
+@%p0 cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%s], [%d3, {%x9}], [%s+8192];",
+    ),
+    (
+        "WAIT_FOR_LOAD",
+        "WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p5, [%s+8192], 0;
+@!%p5 bra WAIT;",
+    ),
+];
+
 /// When asynchronous work takes effect, and whether memory is weak.
 type Mode = (Completion, bool);
 
@@ -66,6 +103,7 @@ struct Case<'a> {
     launches: u32,
     every: u32,
     checks: u32,
+    weak: u32,
     lines: Vec<&'a str>,
 }
 
@@ -87,6 +125,7 @@ fn cases<'a>(file: &str, text: &'a str) -> Vec<Case<'a>> {
                 launches: 1,
                 every: 0,
                 checks: 0,
+                weak: 0,
                 lines: lines.filter(|l| !l.starts_with('#')).collect(),
             };
             for (key, value) in words.map(|word| word.split_once('=').unwrap()) {
@@ -99,6 +138,7 @@ fn cases<'a>(file: &str, text: &'a str) -> Vec<Case<'a>> {
                     "launches" => found.launches = value,
                     "every" => found.every = value,
                     "checks" => found.checks = value,
+                    "weak" => found.weak = value,
                     _ => panic!("{name}: unknown key {key}"),
                 }
             }
@@ -113,7 +153,8 @@ impl Case<'_> {
         let target = if self.arch == 80 { "sm_80" } else { "sm_90a" };
         let (kept, dropped) = if correct { ("+ ", "- ") } else { ("- ", "+ ") };
         let lines = self.lines.iter().filter(|l| !l.starts_with(dropped)).map(|l| l.strip_prefix(kept).unwrap_or(l));
-        let body: Vec<&str> = lines.collect();
+        let of = |line| MACROS.iter().find(|(name, _)| *name == line).map_or(line, |(_, lines)| lines);
+        let body: Vec<&str> = lines.map(of).collect();
         format!(".version 8.6\n.target {target}{PRELUDE}{}\nret;\n}}\n", body.join("\n"))
     }
 
@@ -178,7 +219,11 @@ fn check(case: &Case<'_>) -> Vec<String> {
         (Completion::Lazy, false),
         (Completion::Random, false),
     ];
-    let modes = if case.every == 1 { &modes[..] } else { &modes[..2] };
+    let modes = match (case.every, case.weak) {
+        (1, _) => &modes[..],
+        (_, 1) => &modes[1..2],
+        _ => &modes[..2],
+    };
     modes.iter().flat_map(|&mode| check_in(case, mode)).collect()
 }
 

@@ -3,7 +3,7 @@
 use super::atomics::reduced_element;
 use super::bind::bulk::BulkCopy;
 use super::bind::bulk::groups::{BulkCommit, BulkWait};
-use super::bind::bulk::tensor_map::{PublishMap, ReplaceField};
+use super::bind::bulk::tensor_map::{MapFence, PublishMap, ReplaceField};
 use super::bind::control::Nothing;
 use super::bind::{handler, scalar_handler};
 use super::decoder::{Decoder, SINK};
@@ -216,6 +216,7 @@ impl<'a> Decoder<'a> {
         let offset = i32::try_from(from.offset);
         i.list = offset.map_err(|_| opcode.error("the offset has more than 32 bits"))?.cast_unsigned();
         self.push(i);
+        self.push(self.with(scalar_handler::<MapFence<false>>()));
         self.fence(scope, false);
         Ok(())
     }

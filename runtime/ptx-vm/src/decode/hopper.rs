@@ -1,6 +1,7 @@
 //! The instructions that sm_90 adds: mbarriers, `wgmma`, clusters, proxy fences (PTX ISA §9.7.13, §9.7.15). Bulk copies
 //! are in `bulk`.
 
+use super::bind::bulk::tensor_map::MapFence;
 use super::bind::clusters::{ClusterArrive, ClusterWait, MapAddress, RankOf};
 use super::bind::control::Nothing;
 use super::bind::mbarrier::{Arrive, CopyArrive, Init, Invalidate, TestWait, Transactions, pending_count};
@@ -60,13 +61,23 @@ impl<'a> Decoder<'a> {
                 self.push(i);
             }
             // The machine has one view of memory, so a fence between proxies orders like any other fence. A missing one
-            // of this kind is not found.
+            // of aliases is not found.
             Some("alias") => self.fence(3, false),
             Some(_) => {
                 let acquires = opcode.take_any(&["acquire", "release"]) == Some("acquire");
                 let scope = self.scope(opcode, None)?;
                 self.count(opcode, operands, if acquires { 2..=2 } else { 0..=0 })?;
-                self.fence(scope, false);
+                if acquires {
+                    self.fence(scope, false);
+                    let map = self.address(&operands[0])?;
+                    let mut i = self.with(scalar_handler::<MapFence<true>>());
+                    (i.a, i.imm, i.flags) = (map.row, map.offset, map.flag());
+                    self.push(i);
+                } else {
+                    // What the other fence releases contains this one.
+                    self.push(self.with(scalar_handler::<MapFence<false>>()));
+                    self.fence(scope, false);
+                }
             }
             None => return Err(opcode.error("this proxy is not supported")),
         }

@@ -1,6 +1,38 @@
 //! Cells: what is remembered of a few bytes, and how an access is judged by it and recorded.
+//!
+//! A cell has the last weak write and all later accesses, as far as they matter to some later access: an access makes
+//! room for one that is ordered after it and at least as exposed. Nobody knows most reads of most kernels, since their
+//! blocks end without having released anything to others. Such a read races with every later write, and so
+//! it stands for all other reads.
 
+use super::spill::Spill;
 use super::stamp::{Stamp, WRITES};
+
+/// What others can know of an earlier access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// They may come to know it.
+    Open,
+    /// The current access is ordered after it.
+    Known,
+    /// Nobody but its block knows it, and this has ended.
+    Lost,
+    /// It belongs to a launch that may still run. All accesses of launches with this number are known together.
+    Earlier(u32),
+}
+
+/// The effect of a strong write on the observation order of its place (PTX ISA 8.8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chain {
+    /// None that is followed: an asynchronous reduction.
+    None,
+    /// A store: nobody observes the writes before it any more.
+    Begins,
+    /// `red`: who observes it has observed the writes before it.
+    Continues,
+    /// `atom`: it has itself observed the writes before it.
+    Observes,
+}
 
 /// Judges, for the current access, every earlier access that it meets.
 pub(super) trait Judge {
@@ -12,6 +44,16 @@ pub(super) trait Judge {
     fn sees_by_lane(&self, earlier: &Stamp, now: &Stamp) -> bool;
     /// Like [`sees`](Self::sees), but false if the answer would take long. It is used to forget ordered accesses.
     fn sees_at_once(&self, earlier: &Stamp) -> bool;
+    /// What others can know of an earlier access.
+    fn fate(&self, earlier: &Stamp) -> Fate;
+    /// Whether two accesses may meet without a race: both are strong, and their scopes include each other.
+    fn may_meet(&self, earlier: &Stamp, later: &Stamp) -> bool;
+    /// Whether the current access comes after a strong access by any of its lanes.
+    fn comes_after_any(&self, earlier: &Stamp) -> bool;
+    /// Whether an atomic has been announced and perhaps not been performed.
+    fn is_pending(&self, earlier: &Stamp) -> bool;
+    /// The effect of the current access, if it is a strong write.
+    fn chain(&self) -> Chain;
     /// Whether nobody can know of one of two accesses by the same actor and not of the other: its warp has passed nothing
     /// on in between.
     fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool;
@@ -33,222 +75,263 @@ pub(super) struct Cell<const READS: usize> {
 impl<const READS: usize> Cell<READS> {
     pub(super) const EMPTY: Self = Self { write: Stamp::NONE, since: [Stamp::NONE; READS] };
 
-    /// The same accesses, by other lanes.
-    pub(super) fn by(self, lanes: u32) -> Self {
-        Self { write: self.write.by(lanes), since: self.since.map(|stamp| stamp.by(lanes)) }
+    /// The same accesses, by other lanes, with a list of its own.
+    pub(super) fn by(mut self, lanes: u32, spill: &mut Spill) -> Self {
+        self.write.lanes = lanes;
+        for slot in &mut self.since {
+            match slot.list() {
+                Some(list) => *slot = slot.with_list(spill.copy(list, Some(lanes))),
+                None => slot.lanes = lanes,
+            }
+        }
+        self
+    }
+
+    /// The same cell, with a list of its own.
+    pub(super) fn duplicate(mut self, spill: &mut Spill) -> Self {
+        if let Some(list) = self.list() {
+            self.since[READS - 1] = self.since[READS - 1].with_list(spill.copy(list, None));
+        }
+        self
+    }
+
+    /// Ends its list.
+    pub(super) fn end(&mut self, spill: &mut Spill) {
+        if let Some(list) = self.list() {
+            spill.end(list);
+        }
+        self.since = [Stamp::NONE; READS];
+    }
+
+    /// The list that its last slot stands for.
+    #[inline]
+    fn list(&self) -> Option<u32> {
+        self.since[READS - 1].list()
     }
 
     /// Judges an access to it and records it.
     #[inline]
     pub(super) fn check<J: Judge>(&mut self, now: &Stamp, judge: &mut J, spill: &mut Spill, address: u64) {
-        if now.writes() {
-            write(self, now, judge, spill, address);
-        } else {
-            read(self, now, judge, spill, address);
+        self.judge(now, judge, spill, address);
+        self.record(now, judge, spill);
+    }
+
+    /// Judges an access to it.
+    #[inline]
+    pub(super) fn judge<J: Judge>(&self, now: &Stamp, judge: &mut J, spill: &Spill, address: u64) {
+        let written = &self.write;
+        if written.clock != 0 {
+            if now.writes() && written.actor == now.actor && written.clock == now.clock && written.site == now.site {
+                if !judge.same_instruction(written.lanes, now) {
+                    judge.race(written, now, address);
+                }
+            } else if !judge.sees(written, now) {
+                judge.race(written, now, address);
+            }
         }
-    }
-}
-
-/// Lists that don't fit in their cell.
-#[derive(Debug, Default)]
-pub(super) struct Spill {
-    /// Whether lists are not kept: a cell then remembers the latest accesses, of different blocks if possible.
-    bounded: bool,
-    lists: Vec<Vec<Stamp>>,
-    free: Vec<u32>,
-}
-
-/// If the last slot of a cell has this actor, it stands for a list: `lanes` is the list's number, and the site tells
-/// whether it holds writes.
-const OVERFLOW: u32 = u32::MAX;
-
-impl Spill {
-    /// With `bounded`, no lists are kept.
-    pub(super) fn new(bounded: bool) -> Self {
-        Self { bounded, ..Self::default() }
-    }
-
-    pub(super) fn is_bounded(&self) -> bool {
-        self.bounded
-    }
-
-    pub(super) fn duplicate<const READS: usize>(&mut self, since: &mut [Stamp; READS]) {
-        if let Some(last) = since.last_mut()
-            && last.actor == OVERFLOW
-        {
-            let list = self.lists[last.lanes as usize].clone();
-            last.lanes = self.add(&list);
+        let sites = self.since.iter().fold(0, |sites, slot| sites | slot.site);
+        if sites & WRITES != 0 || now.writes() && !self.is_untouched() {
+            self.judge_since(now, judge, spill, address);
         }
     }
 
-    /// A list with these stamps; its memory may be that of one that is no longer needed.
-    fn add(&mut self, stamps: &[Stamp]) -> u32 {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.lists.push(Vec::new());
-            self.lists.len() as u32 - 1
+    /// Whether there was no access since the last weak write.
+    #[inline]
+    fn is_untouched(&self) -> bool {
+        self.since.iter().all(|slot| slot.clock == 0)
+    }
+
+    /// Judges an access by every conflicting access since the last weak write.
+    fn judge_since<J: Judge>(&self, now: &Stamp, judge: &mut J, spill: &Spill, address: u64) {
+        self.slots(spill).filter(|slot| slot.writes() || now.writes()).for_each(|slot| {
+            if !judge.sees(slot, now) && !self.is_observed(slot, judge, spill) {
+                judge.race(slot, now, address);
+            }
         });
-        self.lists[number as usize].extend_from_slice(stamps);
-        number
     }
 
-    /// Ends a list.
-    fn end(&mut self, number: u32) {
-        self.lists[number as usize].clear();
-        self.free.push(number);
+    /// Its accesses since the last weak write.
+    #[inline]
+    fn slots<'s>(&'s self, spill: &'s Spill) -> impl Iterator<Item = &'s Stamp> {
+        let (inline, list) = match self.list() {
+            Some(list) => (READS - 1, spill.list(list)),
+            None => (READS, &[][..]),
+        };
+        self.since[..inline].iter().filter(|slot| slot.clock != 0).chain(list)
     }
-}
 
-#[inline]
-fn read<const READS: usize, J: Judge>(
-    cell: &mut Cell<READS>,
-    now: &Stamp,
-    judge: &mut J,
-    spill: &mut Spill,
-    address: u64,
-) {
-    check_write(&cell.write, now, judge, address);
-    let sites = cell.since.iter().fold(0, |sites, slot| sites | slot.site);
-    if sites & WRITES != 0 {
-        check_since(cell, now, judge, spill, address);
+    /// Whether the current access comes after one that has observed a strong write here (PTX ISA 8.9.5: the observation
+    /// order, then the base causality order).
+    #[cold]
+    fn is_observed<J: Judge>(&self, write: &Stamp, judge: &J, spill: &Spill) -> bool {
+        let observes = |slot: &Stamp| slot.is_informed() && judge.may_meet(write, slot) && judge.comes_after_any(slot);
+        write.writes() && write.is_current() && self.slots(spill).any(observes)
     }
-    let first = &mut cell.since[0];
-    if first.clock == 0 {
-        *first = *now;
-    } else if first.actor == now.actor && first.clock == now.clock && !first.writes() {
-        merge(first, now);
-    } else {
-        add(cell, now, judge, spill);
-    }
-}
 
-#[inline]
-fn check_write<J: Judge>(written: &Stamp, now: &Stamp, judge: &mut J, address: u64) {
-    if written.clock != 0 && !judge.sees(written, now) {
-        judge.race(written, now, address);
-    }
-}
-
-/// Checks against every conflicting access since the last weak write.
-fn check_since<const READS: usize, J: Judge>(
-    cell: &Cell<READS>,
-    now: &Stamp,
-    judge: &mut J,
-    spill: &Spill,
-    address: u64,
-) {
-    let mut check = |slot: &Stamp| {
-        let conflicts = slot.clock != 0 && (slot.writes() || now.writes());
-        if conflicts && !judge.sees(slot, now) {
-            judge.race(slot, now, address);
+    /// Records an access.
+    #[inline]
+    pub(super) fn record<J: Judge>(&mut self, now: &Stamp, judge: &J, spill: &mut Spill) {
+        if now.writes() {
+            self.record_write(now, judge, spill);
+            return;
         }
-    };
-    for slot in &cell.since {
-        if slot.actor == OVERFLOW {
-            spill.lists[slot.lanes as usize].iter().for_each(&mut check);
+        let first = &mut self.since[0];
+        if first.clock == 0 {
+            *first = *now;
+        } else if first.actor == now.actor && first.clock == now.clock && first.is_alike(now) {
+            first.merge(now);
         } else {
-            check(slot);
+            self.add(now, judge, spill);
+        }
+    }
+
+    #[inline]
+    fn record_write<J: Judge>(&mut self, now: &Stamp, judge: &J, spill: &mut Spill) {
+        if now.is_strong() {
+            if !self.is_untouched() {
+                self.follow(now, judge, spill);
+            }
+            self.add(now, judge, spill);
+            return;
+        }
+        let written = self.write;
+        let mut stamp = *now;
+        if written.actor == now.actor && written.clock == now.clock && written.site == now.site {
+            stamp.lanes |= written.lanes;
+        }
+        self.write = stamp;
+        self.end(spill);
+    }
+
+    /// Records that a strong read has observed what is written here.
+    pub(super) fn observe<J: Judge>(&mut self, now: &Stamp, judge: &J, spill: &mut Spill) {
+        if self.slots(spill).any(|slot| slot.writes() && slot.is_current()) {
+            self.add(now, judge, spill);
+        }
+    }
+
+    /// Lets the observation order go on with a strong write.
+    fn follow<J: Judge>(&mut self, now: &Stamp, judge: &J, spill: &mut Spill) {
+        let chain = judge.chain();
+        if chain == Chain::None {
+            return;
+        }
+        // Atomics that are performed at the same time may come in either order: each counts as observed by the other.
+        let meets = self.slots(spill).any(|slot| slot.writes() && slot.is_current() && judge.is_pending(slot));
+        let dominates = |slot: &Stamp| {
+            chain == Chain::Observes
+                && !meets
+                && slot.writes()
+                && slot.is_current()
+                && now.is_no_stronger(slot)
+                && judge.may_meet(slot, now)
+        };
+        let keep = |slot: &mut Stamp| {
+            if !slot.is_strong() {
+                return true;
+            }
+            // Whoever knows of an atomic comes after what it has observed.
+            let is_dominated = dominates(slot);
+            if !judge.is_pending(slot) {
+                slot.outdate();
+                if chain == Chain::Begins {
+                    slot.fade();
+                }
+            }
+            !is_dominated
+        };
+        let list = self.list();
+        let inline = if list.is_some() { READS - 1 } else { READS };
+        for slot in self.since[..inline].iter_mut().filter(|slot| slot.clock != 0) {
+            if !keep(slot) {
+                *slot = Stamp::NONE;
+            }
+        }
+        if let Some(list) = list {
+            spill.change(list, keep);
+        }
+    }
+
+    fn add<J: Judge>(&mut self, now: &Stamp, judge: &J, spill: &mut Spill) {
+        let list = self.list();
+        let inline = if list.is_some() { READS - 1 } else { READS };
+        if place(&mut self.since[..inline], now, judge) {
+            return;
+        }
+        let last = &mut self.since[READS - 1];
+        match list {
+            Some(list) => {
+                last.site |= now.site & WRITES;
+                if let Some(lost) = spill.insert(list, now, judge) {
+                    // It is found at once here.
+                    let first = &mut self.since[0];
+                    if READS > 1 && is_weak_read(first) && !matches!(judge.fate(first), Fate::Earlier(_)) {
+                        *first = lost;
+                    } else {
+                        spill.restore(list, &lost);
+                    }
+                }
+            }
+            None => *last = Stamp::of_list(spill.add(*last, *now), (last.site | now.site) & WRITES),
         }
     }
 }
 
-/// Two accesses at one clock of one actor are merged; the result is as weak as the weaker one.
-fn merge(slot: &mut Stamp, now: &Stamp) {
-    slot.lanes |= now.lanes;
-    if !now.is_strong() {
-        slot.site = now.site;
-    }
+pub(super) fn is_weak_read(slot: &Stamp) -> bool {
+    !slot.writes() && !slot.is_strong()
 }
 
-fn add<const READS: usize, J: Judge>(cell: &mut Cell<READS>, now: &Stamp, judge: &J, spill: &mut Spill) {
-    let overflows = cell.since[READS - 1].actor == OVERFLOW;
-    let inline = if overflows { READS - 1 } else { READS };
-    if place(&mut cell.since[..inline], now, judge) {
-        return;
-    }
-    let last = &mut cell.since[READS - 1];
-    if overflows {
-        let list = &mut spill.lists[last.lanes as usize];
-        if !place(list, now, judge) {
-            list.push(*now);
-        }
-        last.site |= now.site & WRITES;
-    } else if spill.bounded {
-        // Space is kept for accesses that are far apart (of different blocks), weak ones first. The nearest access is
-        // dropped.
-        let least = cell.since.iter_mut().min_by_key(|s| (!s.is_strong(), s.actor.abs_diff(now.actor)));
-        if let Some(nearest) = least {
-            *nearest = *now;
-        }
-    } else {
-        let site = (last.site | now.site) & WRITES;
-        let list = spill.add(&[*last, *now]);
-        cell.since[READS - 1] = Stamp { clock: 1, actor: OVERFLOW, lanes: list, site };
-    }
+/// Whether whatever races with an earlier access, and is not ordered after the later one, also races with that one.
+fn stands_for(earlier: &Stamp, now: &Stamp) -> bool {
+    (now.writes() || !earlier.writes()) && now.is_no_stronger(earlier) && (!earlier.is_informed() || now.is_informed())
 }
 
-/// Puts an access into a free slot, its own slot, or that of an ordered earlier access that it can replace.
+/// Records an access in the slot of an earlier one of the same actor, if one stamp can hold both; otherwise the later
+/// access takes the lanes that it stands for from it.
+pub(super) fn renew<J: Judge>(slot: &mut Stamp, now: &Stamp, judge: &J) -> bool {
+    if slot.clock == now.clock && slot.is_alike(now) {
+        slot.merge(now);
+        return true;
+    }
+    // Strong accesses in a loop: without this, every execution by every lane would be remembered.
+    if now.is_strong() && slot.site == now.site && judge.are_known_together(slot, now) {
+        slot.lanes |= now.lanes;
+        slot.clock = now.clock;
+        return true;
+    }
+    if stands_for(slot, now) {
+        slot.lanes &= !now.lanes;
+    }
+    false
+}
+
+/// Whether the current access comes after an earlier one, and stands for it.
+pub(super) fn replaces<J: Judge>(earlier: &Stamp, now: &Stamp, judge: &J) -> bool {
+    stands_for(earlier, now) && judge.fate(earlier) == Fate::Known
+}
+
+/// Puts an access into a free slot, its own slot, or that of an ordered earlier access that it can replace. It is not
+/// needed if a lost one stands for it.
 fn place<J: Judge>(slots: &mut [Stamp], now: &Stamp, judge: &J) -> bool {
     let mut free = None;
     for (index, slot) in slots.iter_mut().enumerate() {
-        // Whatever races with the earlier one also races with the later one, which is not stronger; a write replaces a
-        // write.
-        let is_weaker = !now.is_strong() || slot.is_strong() && slot.is_as_wide(now);
-        let stands_for = is_weaker && (now.writes() || !slot.writes());
-        if slot.clock != 0 && slot.actor == now.actor {
-            if slot.clock == now.clock && slot.writes() == now.writes() {
-                merge(slot, now);
+        if slot.clock != 0 {
+            if slot.actor == now.actor && renew(slot, now, judge) {
                 return true;
             }
-            // Atomics in a loop: without this, every execution by every lane would be remembered.
-            if now.is_strong() && slot.site == now.site && judge.are_known_together(slot, now) {
-                slot.lanes |= now.lanes;
-                slot.clock = now.clock;
-                return true;
+            if slot.lanes != 0 {
+                match judge.fate(slot) {
+                    Fate::Known if stands_for(slot, now) => {}
+                    Fate::Lost if is_weak_read(slot) && is_weak_read(now) => return true,
+                    _ => continue,
+                }
             }
-            // The later access of the same lanes replaces their earlier one.
-            if stands_for {
-                slot.lanes &= !now.lanes;
-            }
-        }
-        if slot.clock == 0 || slot.lanes == 0 || stands_for && judge.sees_at_once(slot) {
             *slot = Stamp::NONE;
-            free = free.or(Some(index));
         }
+        free = free.or(Some(index));
     }
     if let Some(index) = free {
         slots[index] = *now;
     }
     free.is_some()
-}
-
-#[inline]
-fn write<const READS: usize, J: Judge>(
-    cell: &mut Cell<READS>,
-    now: &Stamp,
-    judge: &mut J,
-    spill: &mut Spill,
-    address: u64,
-) {
-    let written = cell.write;
-    let mut stamp = *now;
-    if written.actor == now.actor && written.clock == now.clock && written.site == now.site {
-        if !judge.same_instruction(written.lanes, now) {
-            judge.race(&written, now, address);
-        }
-        stamp.lanes |= written.lanes;
-    } else {
-        check_write(&written, now, judge, address);
-    }
-    if cell.since[0].clock != 0 || READS > 1 && cell.since[1..].iter().any(|slot| slot.clock != 0) {
-        check_since(cell, now, judge, spill, address);
-    }
-    if now.is_strong() {
-        add(cell, now, judge, spill);
-        return;
-    }
-    cell.write = stamp;
-    if cell.since[READS - 1].actor == OVERFLOW {
-        spill.end(cell.since[READS - 1].lanes);
-    }
-    cell.since = [Stamp::NONE; READS];
 }

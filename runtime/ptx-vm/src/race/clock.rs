@@ -2,6 +2,7 @@
 
 use super::actor_clock::ActorClock;
 use super::others::Others;
+use super::tensor_map::MapProxy;
 
 /// A vector clock: the actors of the own cluster, and known actors of other clusters.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +20,7 @@ impl Clock {
     }
 
     /// Learns what a clock of cluster `from` knows, as a clock that belongs to no cluster.
-    fn join_exported(&mut self, from: u32, clock: &Self) {
+    pub(super) fn join_exported(&mut self, from: u32, clock: &Self) {
         self.others.join(&clock.others);
         if !clock.own.is_empty() {
             self.others.raise(from, &clock.own);
@@ -28,7 +29,7 @@ impl Clock {
 
     /// Learns, as a member of cluster `to`, what a clock that belongs to no cluster knows. `wide` is false for a member
     /// that synchronises only with its own cluster.
-    fn join_imported(&mut self, to: u32, clock: &Self, wide: bool) {
+    pub(super) fn join_imported(&mut self, to: u32, clock: &Self, wide: bool) {
         if let Some(own) = clock.others.get(to) {
             self.own.join(own);
         }
@@ -69,6 +70,8 @@ pub(super) struct Knowledge {
     /// The part of it that is before a fence at GPU scope. A strong write releases this without its own fence: a fence
     /// by each thread, a barrier and then one thread's atomic are as good as a fence by that thread.
     pub(super) device: Clock,
+    /// The part of it that copies see of their tensor maps.
+    pub(super) maps: MapProxy,
     /// Ranks of the cluster's blocks that are known to have started.
     pub(super) started: u32,
     /// Whether the previous kernel is known to have ended.
@@ -81,6 +84,7 @@ impl Knowledge {
         self.shared_proxy.join(&other.shared_proxy);
         self.global_proxy.join(&other.global_proxy);
         self.device.join(&other.device);
+        self.maps.join(&other.maps);
         self.started |= other.started;
         self.dependency |= other.dependency;
     }
@@ -91,6 +95,7 @@ impl Knowledge {
         self.shared_proxy.join_exported(from, &other.shared_proxy);
         self.global_proxy.join_exported(from, &other.global_proxy);
         self.device.join_exported(from, &other.device);
+        self.maps.join_exported(from, &other.maps);
         self.dependency |= other.dependency;
     }
 
@@ -100,6 +105,7 @@ impl Knowledge {
         self.shared_proxy.join_imported(to, &other.shared_proxy, wide);
         self.global_proxy.join_imported(to, &other.global_proxy, wide);
         self.device.join_imported(to, &other.device, wide);
+        self.maps.join_imported(to, &other.maps, wide);
         self.dependency |= other.dependency;
     }
 
@@ -108,6 +114,7 @@ impl Knowledge {
         self.shared_proxy.clear();
         self.global_proxy.clear();
         self.device.clear();
+        self.maps.clear();
         self.started = 0;
         self.dependency = false;
     }

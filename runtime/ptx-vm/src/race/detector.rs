@@ -6,6 +6,7 @@ use super::history::GlobalHistory;
 use super::judge::{Found, RawFault, RawRace};
 use super::stamp::Stamp;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the detector must know about a launch.
@@ -40,7 +41,13 @@ pub struct Detector {
     /// Rank and offset of the mbarriers that are actors.
     mbarriers: Mutex<HashMap<u32, (u32, u32)>>,
     found: Mutex<Found>,
+    /// For each cluster the atomic that it is about to perform in global memory, as its actor and clock; 0 if there is
+    /// none.
+    performing: Box<[AtomicU64]>,
 }
+
+/// The content of [`Detector::performing`] when the cluster has ended, and has released nothing to others.
+const LOST: u64 = u64::MAX;
 
 /// The launch has more actors (about four a warp) than the detector can number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +87,39 @@ impl Detector {
             blocks: Mutex::default(),
             mbarriers: Mutex::default(),
             found: Mutex::default(),
+            performing: (0..shape.clusters).map(|_| AtomicU64::new(0)).collect(),
         }))
+    }
+
+    /// Whether a cluster has ended that has released nothing to others: nobody in this launch comes after its accesses.
+    pub(super) fn is_lost(&self, cluster: u32) -> bool {
+        self.performing.get(cluster as usize).is_some_and(|atomic| atomic.load(Ordering::Relaxed) == LOST)
+    }
+
+    /// A cluster has ended that has released nothing to others.
+    pub(super) fn lose(&self, cluster: u32) {
+        self.set(cluster, LOST);
+    }
+
+    /// A cluster is about to perform an atomic in global memory; without one, it has done so.
+    pub(super) fn perform(&self, cluster: u32, atomic: Option<&Stamp>) {
+        self.set(cluster, atomic.map_or(0, Self::name));
+    }
+
+    /// Whether a cluster is about to perform this atomic.
+    pub(super) fn performs(&self, cluster: u32, atomic: &Stamp) -> bool {
+        let performed = self.performing.get(cluster as usize);
+        performed.is_some_and(|performed| performed.load(Ordering::Acquire) == Self::name(atomic))
+    }
+
+    fn name(atomic: &Stamp) -> u64 {
+        u64::from(atomic.actor) << 32 | u64::from(atomic.clock)
+    }
+
+    fn set(&self, cluster: u32, value: u64) {
+        if let Some(atomic) = self.performing.get(cluster as usize) {
+            atomic.store(value, Ordering::Release);
+        }
     }
 
     /// The findings of all observers that have been dropped, in a fixed order.

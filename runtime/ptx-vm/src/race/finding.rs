@@ -168,6 +168,9 @@ pub enum RaceCause {
     /// They are ordered, but one is by the generic and one by the asynchronous proxy, with no `fence.proxy.async`
     /// between.
     ProxyFence,
+    /// They are ordered, but a copy reads its tensor map, which a thread has written, and no
+    /// `fence.proxy.tensormap::generic.release` and then `.acquire` of the map is between.
+    TensorMapFence,
     /// Both are strong, but the scope of one does not include the other.
     NarrowScope,
     /// Both are strong, but they access words of different sizes that overlap, so each may see a part of the other (PTX
@@ -218,6 +221,9 @@ impl fmt::Display for Race {
                 "these threads have neither waited for the asynchronous operation nor synchronised with any that have"
             }
             RaceCause::ProxyFence => "no fence.proxy.async between the generic and the asynchronous access",
+            RaceCause::TensorMapFence => {
+                "the copy's tensor map needs fence.proxy.tensormap::generic.release after it is written and .acquire before"
+            }
             RaceCause::NarrowScope => "the scope of one does not include the other",
             RaceCause::MixedSizes => "both are strong, but of different sizes: not one atomic access (PTX ISA 8.7.1)",
             RaceCause::PreviousKernel => "griddepcontrol.wait has not been executed",

@@ -1,9 +1,9 @@
 //! The shadow of global memory, and the places in it through which threads synchronise.
 //!
 //! Blocks run in parallel and share this, so it is split by address into parts with a lock each; no call holds two
-//! locks. A cell keeps at most two unordered readers, of different blocks if possible. A later writer is unordered with
-//! at least one of them, unless it is ordered after exactly these two by point-to-point flags.
+//! locks.
 
+use super::Space;
 use super::cell::Judge;
 use super::clock::Knowledge;
 use super::shadow::Shadow;
@@ -18,6 +18,7 @@ const PARTS: usize = 64;
 /// The bytes whose shadow is under one key, as a power of two.
 const CHUNK_BITS: u32 = 16;
 const CHUNK: u64 = 1 << CHUNK_BITS;
+/// The number of reads that a cell holds before it needs a list.
 const READS: usize = 2;
 
 /// What one release sequence has released.
@@ -295,7 +296,7 @@ impl GlobalHistory {
         let mut pieces = accesses.flat_map(Piece::parts).peekable();
         while let Some(chunk) = pieces.peek().map(|piece| piece.first >> CHUNK_BITS) {
             let mut part = self.part(chunk);
-            let shadow = part.shadow.entry(chunk).or_insert_with(|| Shadow::new(true));
+            let shadow = part.shadow.entry(chunk).or_insert_with(|| Shadow::new(Space::Global));
             let origin = chunk << CHUNK_BITS;
             // Lanes usually access one chunk, which is looked up once.
             while let Some(piece) = pieces.next_if(|piece| piece.first >> CHUNK_BITS == chunk) {
@@ -306,6 +307,16 @@ impl GlobalHistory {
                     judge.aim(piece.eyes);
                     shadow.check(origin, first, piece.length, &piece.stamp, judge);
                 }
+            }
+        }
+    }
+
+    /// Records that a strong read has observed what is written there.
+    pub(super) fn observe<J: Judge>(&self, piece: Piece, judge: &J) {
+        for piece in piece.parts() {
+            let chunk = piece.first >> CHUNK_BITS;
+            if let Some(shadow) = self.part(chunk).shadow.get_mut(&chunk) {
+                shadow.observe((piece.first % CHUNK) as u32, piece.length, &piece.stamp, judge);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Decides whether an access is ordered after an earlier one, and records a race if it isn't.
 
 use super::actors::{Actor, Layout};
-use super::cell::Judge;
+use super::cell::{Chain, Fate, Judge};
 use super::clock::{Clock, Knowledge};
+use super::detector::Detector;
 use super::finding::{Fault, Hazard, RaceCause};
 use super::stamp::Stamp;
 use super::warp::{Warp, lanes_of};
@@ -55,14 +56,15 @@ impl Found {
 
 /// Judges from the point of view of some lanes of a warp.
 pub(super) struct Eyes<'a> {
-    pub(super) layout: &'a Layout,
+    launch: &'a Detector,
+    layout: &'a Layout,
     pub(super) warp: &'a Warp,
     /// The lanes. Each of them must know of an earlier access.
     pub(super) lanes: u32,
     /// The number of the cluster's first actor.
-    pub(super) first: u32,
+    first: u32,
     /// The number of the cluster's actors that are not mbarriers.
-    pub(super) blocks_end: u32,
+    blocks_end: u32,
     pub(super) space: Space,
     /// Whether the asynchronous proxy makes the access.
     pub(super) asynchronous: bool,
@@ -72,16 +74,43 @@ pub(super) struct Eyes<'a> {
     pub(super) unchanged: Option<&'a dyn Fn(u32) -> bool>,
     /// Whether the access is a read through the non-coherent cache.
     pub(super) non_coherent: bool,
-    /// Whether writes that change nothing are reported, too.
-    pub(super) same_values: bool,
-    pub(super) found: &'a mut Found,
+    /// The address of the tensor map that a copy reads, if this is the access.
+    pub(super) map: Option<u64>,
+    /// The effect of the access on the observation order.
+    pub(super) chain: Chain,
+    found: &'a mut Found,
+}
+
+impl<'a> Eyes<'a> {
+    /// An access by threads, of which nothing else is known.
+    pub(super) fn new(launch: &'a Detector, warp: &'a Warp, lanes: u32, space: Space, found: &'a mut Found) -> Self {
+        let layout = &launch.layout;
+        Self {
+            launch,
+            layout,
+            warp,
+            lanes,
+            first: layout.first + warp.cluster * layout.stride(),
+            blocks_end: layout.mbarrier(0),
+            space,
+            asynchronous: false,
+            same_value: None,
+            unchanged: None,
+            non_coherent: false,
+            map: None,
+            chain: Chain::None,
+            found,
+        }
+    }
 }
 
 impl Eyes<'_> {
-    fn proxy<'k>(&self, knowledge: &'k Knowledge) -> &'k Clock {
-        match self.space {
-            Space::Shared => &knowledge.shared_proxy,
-            Space::Global => &knowledge.global_proxy,
+    /// What the proxy of the access sees of generic writes.
+    fn proxy<'k>(&self, knowledge: &'k Knowledge) -> Option<&'k Clock> {
+        match (self.map, self.space) {
+            (Some(map), _) => knowledge.maps.seen(map),
+            (None, Space::Shared) => Some(&knowledge.shared_proxy),
+            (None, Space::Global) => Some(&knowledge.global_proxy),
         }
     }
 
@@ -118,11 +147,12 @@ impl Eyes<'_> {
         let shared = self.space == Space::Shared;
         let (cluster, local) = self.layout.split(earlier.actor);
         lanes_of(self.lanes).all(|lane| {
-            if cluster == self.warp.cluster {
-                return self.warp.knows_fenced(lane, local, earlier, shared);
+            let seen = self.proxy(self.warp.knowledge(lane));
+            match (cluster == self.warp.cluster, self.map) {
+                (true, None) => self.warp.knows_fenced(lane, local, earlier, shared),
+                (true, Some(_)) => seen.is_some_and(|seen| seen.own.covers(local, earlier.lanes, earlier.clock)),
+                (false, _) => seen.is_some_and(|s| s.covers_other(cluster, local, earlier.lanes, earlier.clock)),
             }
-            let proxy = self.proxy(self.warp.knowledge(lane));
-            proxy.covers_other(cluster, local, earlier.lanes, earlier.clock)
         })
     }
 
@@ -212,7 +242,7 @@ impl Eyes<'_> {
         } else if same_instruction {
             RaceCause::SameInstruction
         } else if self.asynchronous && self.is_generic_write(earlier) && self.is_ordered(earlier) {
-            RaceCause::ProxyFence
+            if self.map.is_some() { RaceCause::TensorMapFence } else { RaceCause::ProxyFence }
         } else if earlier.is_strong() && now.is_strong() {
             if self.are_in_scope(earlier, now) { RaceCause::MixedSizes } else { RaceCause::NarrowScope }
         } else if cluster == self.warp.cluster && local == self.warp.actor {
@@ -259,7 +289,45 @@ impl Judge for Eyes<'_> {
         let known = |clock: &Clock| clock.own.full().get(local as usize).is_some_and(|&k| k >= earlier.clock);
         // Actors beyond those of the blocks are mbarriers, whose copies belong to the asynchronous proxy itself.
         known(&base.happened)
-            && (!self.asynchronous || !earlier.writes() || local >= self.blocks_end || known(self.proxy(base)))
+            && (!self.asynchronous || !earlier.writes() || local >= self.blocks_end || self.proxy(base).is_some_and(known))
+    }
+
+    #[inline]
+    fn fate(&self, earlier: &Stamp) -> Fate {
+        if self.sees_at_once(earlier) {
+            Fate::Known
+        } else if self.space == Space::Shared {
+            Fate::Open
+        } else if earlier.actor >= self.layout.first {
+            if self.launch.is_lost(self.layout.split(earlier.actor).0) { Fate::Lost } else { Fate::Open }
+        } else if self.is_ordered(earlier) {
+            Fate::Known
+        } else {
+            Fate::Earlier(u32::from(earlier.actor >= self.layout.previous))
+        }
+    }
+
+    fn may_meet(&self, earlier: &Stamp, later: &Stamp) -> bool {
+        self.is_morally_strong(earlier, later)
+    }
+
+    fn comes_after_any(&self, earlier: &Stamp) -> bool {
+        let is_after = |lane: u32| {
+            let earlier = earlier.by(1 << lane);
+            self.is_ordered(&earlier) && (!self.asynchronous || self.is_fenced(&earlier))
+        };
+        !self.non_coherent && earlier.actor >= self.layout.first && lanes_of(earlier.lanes).any(is_after)
+    }
+
+    fn is_pending(&self, earlier: &Stamp) -> bool {
+        self.space == Space::Global && earlier.actor >= self.layout.first && {
+            let (cluster, _) = self.layout.split(earlier.actor);
+            cluster != self.warp.cluster && self.launch.performs(cluster, earlier)
+        }
+    }
+
+    fn chain(&self) -> Chain {
+        self.chain
     }
 
     fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool {
@@ -271,7 +339,7 @@ impl Judge for Eyes<'_> {
     fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64) {
         let now = &self.racing(earlier, now);
         let changes_nothing = self.changes_nothing(earlier, now);
-        if changes_nothing && !self.same_values {
+        if changes_nothing && !self.launch.shape.same_values {
             return;
         }
         let hazard = match (earlier.writes(), now.writes()) {

@@ -16,6 +16,26 @@ pub(super) struct Seen {
     pub(super) together: Option<u32>,
 }
 
+/// The knowledge that arrivals bring to an mbarrier.
+#[derive(Clone, Debug, Default)]
+struct Collected {
+    /// What completed phases pass to waiting threads.
+    completed: Knowledge,
+    /// What the current phase has collected.
+    pending: Knowledge,
+}
+
+impl Collected {
+    /// Completes a phase, and with it the copies of an actor.
+    fn complete(&mut self, copies: Option<u32>, phase: u32) {
+        self.completed.join(&self.pending);
+        self.pending.clear();
+        if let Some(actor) = copies {
+            self.completed.happened.own.raise(actor, phase);
+        }
+    }
+}
+
 /// One mbarrier, by address.
 #[derive(Debug)]
 pub(super) struct Mbarrier {
@@ -30,10 +50,10 @@ pub(super) struct Mbarrier {
     seen: Vec<Seen>,
     /// Whether relaxed operations use it, too. Then nobody can be said to know anything because of it.
     pub(super) relaxed: bool,
-    /// The knowledge that completed phases pass to waiting threads.
-    pub(super) completed: Knowledge,
-    /// The knowledge that the current phase has collected.
-    pub(super) pending: Knowledge,
+    /// The knowledge of all arrivals.
+    all: Collected,
+    /// That of the arrivals by the mbarrier's own block, if others have arrived, too.
+    near: Option<Box<Collected>>,
     /// The access that initialised it.
     pub(super) init: Stamp,
     /// Whether the initialising thread has executed `fence.mbarrier_init`.
@@ -64,8 +84,8 @@ impl Mbarrier {
             first: 1,
             seen: Vec::new(),
             relaxed: false,
-            completed: Knowledge::default(),
-            pending: Knowledge::default(),
+            all: Collected::default(),
+            near: None,
             init: Stamp::default(),
             init_fenced: false,
             alive: false,
@@ -96,7 +116,33 @@ impl Mbarrier {
         self.first = self.phase;
         self.seen.clear();
         self.relaxed = false;
-        self.pending.clear();
+        self.all.pending.clear();
+        if let Some(near) = &mut self.near {
+            near.pending.clear();
+        }
+    }
+
+    /// Collects what an arrival releases, by threads of the mbarrier's own block or of another one.
+    pub(super) fn collect(&mut self, is_near: bool, release: impl FnOnce(&mut Knowledge)) {
+        match &mut self.near {
+            None if is_near => return release(&mut self.all.pending),
+            None => self.near = Some(Box::new(self.all.clone())),
+            Some(_) => {}
+        }
+        let mut released = Knowledge::default();
+        release(&mut released);
+        self.all.pending.join(&released);
+        if let Some(near) = self.near.as_mut().filter(|_| is_near) {
+            near.pending.join(&released);
+        }
+    }
+
+    /// What completed phases pass to threads that wait, at block scope or at a wider one.
+    pub(super) fn completed(&self, is_wide: bool) -> &Knowledge {
+        match &self.near {
+            Some(near) if !is_wide => &near.completed,
+            _ => &self.all.completed,
+        }
     }
 
     /// The number of the phase that a thread must know to be over when it finds that the last one is.
@@ -129,7 +175,7 @@ impl Mbarrier {
 
     /// Threads that may not have seen the end of the last phase when the arrivals since then complete the current one.
     pub(super) fn overrun(&self) -> Option<Seen> {
-        let happened = &self.pending.happened.own;
+        let happened = &self.all.pending.happened.own;
         let speaks = |seen: &Seen, clock| lanes_of(seen.at.lanes).any(|l| happened.covers(seen.actor, 1 << l, clock));
         let late = |seen: &&Seen| {
             !happened.covers(seen.actor, seen.at.lanes, seen.clock)
@@ -145,12 +191,11 @@ impl Mbarrier {
 
     /// Completes the current phase.
     pub(super) fn complete(&mut self) {
-        self.completed.join(&self.pending);
-        self.pending.clear();
-        self.seen.clear();
-        if let Some(actor) = self.actor {
-            self.completed.happened.own.raise(actor, self.phase);
+        self.all.complete(self.actor, self.phase);
+        if let Some(near) = &mut self.near {
+            near.complete(self.actor, self.phase);
         }
+        self.seen.clear();
         self.phase += 1;
         self.arrivals = self.expected;
         self.bytes = 0;

@@ -26,9 +26,11 @@ mod observer;
 mod others;
 mod pattern;
 mod shadow;
+mod spill;
 mod spread;
 mod stamp;
 mod strip;
+mod tensor_map;
 mod warp;
 
 pub use cluster::ClusterDetector;
@@ -37,7 +39,7 @@ pub use finding::{AccessKind, Agent, Fault, Finding, Hazard, Names, Party, Race,
 pub use history::GlobalHistory;
 pub use observer::{
     Access, At, BarrierArrival, Bulk, BulkWrite, CopyAsync, Footprint, Kind, MbarrierArrival, MbarrierOrder,
-    MbarrierWait, Observer, Order, ProxyFence, Scope, Space, shared_address, shared_offset, shared_rank,
+    MbarrierWait, Observer, Order, ProxyFence, Scope, Space, TensorMapFence, shared_address, shared_offset, shared_rank,
 };
 
 #[cfg(test)]

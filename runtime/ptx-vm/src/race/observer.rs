@@ -74,8 +74,10 @@ pub enum Kind {
     Read,
     /// `st`, `stmatrix`, …
     Write,
-    /// `atom`, `red`: reads and writes atomically.
+    /// `atom`: reads and writes atomically.
     Atomic,
+    /// `red`: the same, but the program does not learn what was read.
+    Reduction,
 }
 
 /// The `.sem` of an access (PTX ISA 8.4 and 8.7). `.volatile` is `Relaxed` at system scope. An `atom` or `red` without
@@ -216,6 +218,8 @@ pub struct MbarrierWait<'a> {
     pub addresses: &'a [u64; 32],
     /// `.acquire` or `.relaxed`.
     pub order: MbarrierOrder,
+    /// `.scope`. At block scope nothing is acquired from the arrivals of other blocks.
+    pub scope: Scope,
     /// Whether it waits for a parity, not for the phase of an arrival's state.
     pub parity: bool,
 }
@@ -250,6 +254,8 @@ pub struct Bulk<'a> {
     pub reduces: bool,
     /// `st.async`, `red.async`: asynchronous, but through the generic proxy.
     pub generic: bool,
+    /// The address of the tensor map in global memory that it reads, if there is one.
+    pub map: Option<u64>,
 }
 
 /// The memory that a `fence.proxy.async` covers.
@@ -262,6 +268,18 @@ pub enum ProxyFence {
     /// `fence.proxy.async.global`
     Global,
 }
+
+/// A `fence.proxy.tensormap::generic`.
+#[derive(Clone, Copy, Debug)]
+pub enum TensorMapFence<'a> {
+    /// `.release`, also that of `tensormap.cp_fenceproxy`.
+    Release,
+    /// `.acquire` of the map at each lane's address.
+    Acquire(&'a [u64; 32]),
+}
+
+/// Number of bytes of a tensor map.
+pub(super) const MAP_BYTES: u64 = 128;
 
 /// Receives what the executor reports. The module documentation tells when.
 pub trait Observer: Send {
@@ -293,6 +311,10 @@ pub trait Observer: Send {
     }
     /// `fence.proxy.async`.
     fn proxy_fence(&mut self, at: At, fence: ProxyFence) {
+        let _ = (at, fence);
+    }
+    /// `fence.proxy.tensormap::generic`, in addition to [`fence`](Self::fence).
+    fn tensor_map_fence(&mut self, at: At, fence: TensorMapFence<'_>) {
         let _ = (at, fence);
     }
     /// `fence.mbarrier_init.release.cluster`.

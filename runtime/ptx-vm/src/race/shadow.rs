@@ -4,7 +4,9 @@
 //! are moved in 16-byte pieces stay cheap, and neighbouring half-precision elements are still told apart. A page whose
 //! accesses were all made by neighbouring lanes side by side has one cell for each such row: see [`strip`](super::strip).
 
-use super::cell::{Cell, Judge, Spill};
+use super::Space;
+use super::cell::{Cell, Judge};
+use super::spill::Spill;
 use super::spread::{Spread, Spreads, WORD, WORDS};
 use super::stamp::Stamp;
 use super::strip::{Row, Strip};
@@ -38,13 +40,11 @@ impl<const READS: usize> Page<READS> {
 
     /// Replaces the strips by cells, one or more for each lane.
     #[cold]
-    fn expand(&mut self) {
+    fn expand(&mut self, spill: &mut Spill) {
         let shift = self.strips.iter().map(Strip::shift).min().unwrap_or(COARSE).min(COARSE);
         *self = Self { strips: std::mem::take(&mut self.strips), ..Self::new(shift) };
         for strip in std::mem::take(&mut self.strips) {
-            for (place, cell) in strip.cells(shift) {
-                self.cells[place] = cell;
-            }
+            strip.expand(shift, spill, |place, cell| self.cells[place] = cell);
         }
     }
 
@@ -70,11 +70,7 @@ impl<const READS: usize> Page<READS> {
         let mut cells = Vec::with_capacity((PAGE >> shift) as usize);
         for cell in &self.cells {
             for copy in 0..copies {
-                let mut cell = *cell;
-                if copy > 0 {
-                    spill.duplicate(&mut cell.since);
-                }
-                cells.push(cell);
+                cells.push(if copy > 0 { cell.duplicate(spill) } else { *cell });
             }
         }
         (self.shift, self.cells) = (shift, cells.into());
@@ -83,7 +79,7 @@ impl<const READS: usize> Page<READS> {
     fn check<J: Judge>(&mut self, bytes: Bytes, now: &Stamp, judge: &mut J, spill: &mut Spill) {
         let Bytes { page_address, first, length } = bytes;
         if self.cells.is_empty() {
-            self.expand();
+            self.expand(spill);
         }
         let fine = bytes.shift();
         if fine < self.shift {
@@ -111,6 +107,22 @@ impl<const READS: usize> Page<READS> {
     }
 }
 
+impl<const READS: usize> Page<READS> {
+    /// Records that a strong read has observed what is written here.
+    fn observe<J: Judge>(&mut self, first: u32, length: u32, now: &Stamp, judge: &J, spill: &mut Spill) {
+        if !self.cells.is_empty() {
+            let end = ((first + length) >> self.shift) as usize;
+            self.cells[(first >> self.shift) as usize..end].iter_mut().for_each(|cell| cell.observe(now, judge, spill));
+        }
+    }
+
+    /// Ends the lists of its cells.
+    fn end(&mut self, spill: &mut Spill) {
+        self.cells.iter_mut().for_each(|cell| cell.end(spill));
+        self.strips.iter_mut().for_each(|strip| strip.end(spill));
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Bytes {
     page_address: u64,
@@ -129,14 +141,21 @@ impl Bytes {
 /// Pages by number, made when they are first accessed. A cell holds `READS` reads.
 #[derive(Debug)]
 pub(super) struct Shadow<const READS: usize> {
+    space: Space,
     pages: Vec<Option<Page<READS>>>,
     spill: Spill,
 }
 
+/// The number of accesses that the lists of one chunk of global memory hold, 64 for each 16 bytes. Only many blocks that
+/// read much the same and then release something need more.
+const HELD: usize = 1 << 18;
+
 impl<const READS: usize> Shadow<READS> {
-    /// With `bounded`, cells forget reads instead of growing.
-    pub(super) fn new(bounded: bool) -> Self {
-        Self { pages: Vec::new(), spill: Spill::new(bounded) }
+    /// A shadow of memory in this space. Pages of shared memory remember reads by whole warps as one, those of global
+    /// memory rows.
+    pub(super) fn new(space: Space) -> Self {
+        let held = if space == Space::Global { HELD } else { usize::MAX };
+        Self { space, pages: Vec::new(), spill: Spill::new(held) }
     }
 
     /// Checks an access to `[first, first + length)`, as offsets in this shadow. `origin` is the address of offset 0,
@@ -156,7 +175,7 @@ impl<const READS: usize> Shadow<READS> {
             let page_address = origin + u64::from(at - within);
             let bytes = Bytes { page_address, first: within, length };
             let page = self.pages[number].get_or_insert_with(|| {
-                let spreads = (!self.spill.is_bounded()).then(Box::default);
+                let spreads = (self.space == Space::Shared).then(Box::default);
                 Page { spreads, ..Page::new(bytes.shift()) }
             });
             page.check(bytes, now, judge, &mut self.spill);
@@ -207,8 +226,7 @@ impl<const READS: usize> Shadow<READS> {
             }
             let page = self.pages[number].get_or_insert_with(Page::striped);
             judge.aim(row.lanes());
-            // Strips have no lists.
-            if !self.spill.is_bounded() || !page.check_row(row, &now.by(row.lanes()), judge, &mut self.spill) {
+            if self.space == Space::Shared || !page.check_row(row, &now.by(row.lanes()), judge, &mut self.spill) {
                 let page_address = origin + u64::from(at - within);
                 for lane in lanes_of(row.lanes()) {
                     judge.aim(1 << lane);
@@ -220,11 +238,25 @@ impl<const READS: usize> Shadow<READS> {
         }
     }
 
+    /// Records that a strong read of `[first, first + length)` has observed what is written there.
+    pub(super) fn observe<J: Judge>(&mut self, first: u32, length: u32, now: &Stamp, judge: &J) {
+        const PAGE32: u32 = PAGE as u32;
+        let (mut at, end) = (first, first + length);
+        while at < end {
+            let within = at % PAGE32;
+            let length = (PAGE32 - within).min(end - at);
+            if let Some(Some(page)) = self.pages.get_mut((at / PAGE32) as usize) {
+                page.observe(within, length, now, judge, &mut self.spill);
+            }
+            at += length;
+        }
+    }
+
     /// Forgets accesses to `[first, end)`, whole pages at a time where possible.
     pub(super) fn forget(&mut self, first: u32, end: u32) {
         for number in u64::from(first) / PAGE..u64::from(end).div_ceil(PAGE) {
-            if let Some(page) = self.pages.get_mut(number as usize) {
-                *page = None;
+            if let Some(mut page) = self.pages.get_mut(number as usize).and_then(Option::take) {
+                page.end(&mut self.spill);
             }
         }
     }

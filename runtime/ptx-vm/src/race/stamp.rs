@@ -10,19 +10,23 @@ pub(super) struct Stamp {
     pub(super) clock: u32,
     pub(super) actor: u32,
     pub(super) lanes: u32,
-    /// The instruction's index and, in the low bits, strength, scope, whether the lanes made it as one, and the size of
-    /// an element.
+    /// The instruction's index and, in the low bits, strength, scope, its part in the observation order, and the size of
+    /// an element. For a weak access the bits of the scope say whether the lanes made it as one.
     pub(super) site: u32,
 }
 
 const STRONG: u32 = 1;
 const SCOPE_SHIFT: u32 = 1;
+const SCOPE_MASK: u32 = 3 << SCOPE_SHIFT;
+/// With `STRONG` it is a scope.
+const JOINT: u32 = 1 << SCOPE_SHIFT;
 pub(super) const WRITES: u32 = 1 << 3;
-const JOINT: u32 = 1 << 4;
+const CURRENT: u32 = 1 << 4;
+const INFORMED: u32 = 1 << 8;
 const SIZE_SHIFT: u32 = 5;
 /// Enough bits for a power of two up to 8, or none.
 const SIZE_MASK: u32 = 7;
-const SITE_SHIFT: u32 = 8;
+const SITE_SHIFT: u32 = 9;
 
 impl Stamp {
     /// No access.
@@ -53,7 +57,63 @@ impl Stamp {
 
     #[inline]
     pub(super) fn is_joint(&self) -> bool {
-        self.site & JOINT != 0
+        self.site & (STRONG | JOINT) == JOINT
+    }
+
+    /// The same strong write, as a [current](Self::is_current) one.
+    pub(super) fn current(self) -> Self {
+        Self { site: self.site | CURRENT, ..self }
+    }
+
+    /// The same strong read or atomic, as an [informed](Self::is_informed) one.
+    pub(super) fn informed(self) -> Self {
+        Self { site: self.site | INFORMED, ..self }
+    }
+
+    /// Whether the next read of its place observes this strong write, directly or through atomics (PTX ISA 8.8.3,
+    /// observation order).
+    #[inline]
+    pub(super) fn is_current(&self) -> bool {
+        self.site & CURRENT != 0
+    }
+
+    /// Whether this strong read or atomic has observed all other current writes of its place.
+    #[inline]
+    pub(super) fn is_informed(&self) -> bool {
+        self.site & INFORMED != 0
+    }
+
+    /// A later write is observed in place of this one.
+    pub(super) fn fade(&mut self) {
+        self.site &= !CURRENT;
+    }
+
+    /// There is a later write, which it has not observed.
+    pub(super) fn outdate(&mut self) {
+        self.site &= !INFORMED;
+    }
+
+    /// Adds an access that is [alike](Self::is_alike), by the same actor at the same clock.
+    #[inline]
+    pub(super) fn merge(&mut self, now: &Self) {
+        self.lanes |= now.lanes;
+        if !now.is_strong() {
+            self.site = now.site;
+        }
+    }
+
+    /// Whether one stamp can hold both: equal kinds and strengths.
+    #[inline]
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        let sizes = if self.is_strong() { SIZE_MASK << SIZE_SHIFT } else { 0 };
+        (self.site ^ other.site) & (STRONG | SCOPE_MASK | WRITES | CURRENT | INFORMED | sizes) == 0
+    }
+
+    /// Whether every strong access that may meet this one may also meet the other one, as far as that depends on strength,
+    /// scope and size.
+    #[inline]
+    pub(super) fn is_no_stronger(&self, other: &Self) -> bool {
+        !self.is_strong() || other.is_strong() && self.scope() <= other.scope() && self.is_as_wide(other)
     }
 
     /// The same access in elements of a number of bytes.
@@ -79,7 +139,7 @@ impl Stamp {
 
     /// The read that belongs to a write, for example of a copy.
     pub(super) fn reading(self) -> Self {
-        Self { site: self.site & !(WRITES | STRONG), ..self }
+        Self { site: self.site & !(WRITES | STRONG | SCOPE_MASK), ..self }
     }
 
     pub(super) fn pc(&self) -> u32 {

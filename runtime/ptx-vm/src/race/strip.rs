@@ -5,7 +5,8 @@
 //! an access is of another kind, or it takes the single lanes to tell whether it is ordered, the page gets a cell for
 //! each lane.
 
-use super::cell::{Cell, Judge, Spill};
+use super::cell::{Cell, Chain, Fate, Judge};
+use super::spill::Spill;
 use super::stamp::Stamp;
 
 /// The part of an access in one page that neighbouring lanes make side by side.
@@ -57,22 +58,29 @@ impl<const READS: usize> Strip<READS> {
         if row != self.row {
             return false;
         }
-        let mut judge = Together { judge, undecided: false };
-        let mut cell = self.cell;
-        cell.check(now, &mut judge, spill, 0);
-        if !judge.undecided {
-            self.cell = cell;
+        let mut together = Together { judge, undecided: false };
+        self.cell.judge(now, &mut together, spill, 0);
+        if together.undecided {
+            return false;
         }
-        !judge.undecided
+        self.cell.record(now, &together, spill);
+        true
     }
 
-    /// The cells of `1 << shift` bytes, with their numbers in the page. `shift` is not larger than that of the row.
-    pub(super) fn cells(&self, shift: u8) -> impl Iterator<Item = (usize, Cell<READS>)> {
+    /// Calls `put` with the cells of `1 << shift` bytes and their numbers in the page. `shift` is not larger than that of
+    /// the row.
+    pub(super) fn expand(mut self, shift: u8, spill: &mut Spill, mut put: impl FnMut(usize, Cell<READS>)) {
         let Row { first, length, shift: each, lane } = self.row;
-        (0..length >> shift).map(move |piece| {
+        for piece in 0..length >> shift {
             let lane = lane + ((piece << shift) >> each);
-            ((first >> shift) as usize + piece as usize, self.cell.by(1 << lane))
-        })
+            put((first >> shift) as usize + piece as usize, self.cell.by(1 << lane, spill));
+        }
+        self.end(spill);
+    }
+
+    /// Ends its list.
+    pub(super) fn end(&mut self, spill: &mut Spill) {
+        self.cell.end(spill);
     }
 }
 
@@ -97,6 +105,28 @@ impl<J: Judge> Judge for Together<'_, J> {
     #[inline]
     fn sees_at_once(&self, earlier: &Stamp) -> bool {
         self.judge.sees_at_once(earlier)
+    }
+
+    fn fate(&self, earlier: &Stamp) -> Fate {
+        self.judge.fate(earlier)
+    }
+
+    // A row's accesses are weak.
+
+    fn may_meet(&self, _: &Stamp, _: &Stamp) -> bool {
+        false
+    }
+
+    fn comes_after_any(&self, _: &Stamp) -> bool {
+        false
+    }
+
+    fn is_pending(&self, _: &Stamp) -> bool {
+        false
+    }
+
+    fn chain(&self) -> Chain {
+        Chain::None
     }
 
     fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool {

@@ -5,9 +5,9 @@
 //! neighbours are ordered only after a `bar.warp.sync` or a wider barrier has brought them together. As long as all
 //! lanes know the same (the usual case) there is one [`Knowledge`] for all.
 
-use super::ProxyFence;
 use super::clock::{Clock, Knowledge};
 use super::groups::Groups;
+use super::observer::ProxyFence;
 use super::pattern::{LaneDone, PendingRelease, Seen};
 use super::stamp::Stamp;
 use std::sync::Arc;
@@ -378,6 +378,21 @@ impl Warp {
                 self.own.global_copied[lane] = self.own.copied[lane];
             }
         }
+        self.tick();
+    }
+
+    /// `fence.proxy.tensormap::generic` by these lanes, which name the same map if they acquire it.
+    pub(super) fn tensor_map_fence(&mut self, lanes: u32, acquired: Option<u64>) {
+        if let Some(map) = acquired {
+            self.learn(lanes, |knowledge| knowledge.maps.acquire(map));
+            return;
+        }
+        let (actor, clock, copied) = (self.actor, self.clock, self.own.copied);
+        self.learn(lanes, |Knowledge { maps, happened, .. }| {
+            let released = &mut maps.release(happened).own;
+            released.raise_lanes(actor + THREADS, lanes, clock);
+            lanes_of(lanes).for_each(|lane| released.raise_lanes(actor + COPIES, 1 << lane, copied[lane as usize]));
+        });
         self.tick();
     }
 

@@ -7,7 +7,7 @@ use crate::exec::memory::access::Addresses;
 use crate::memory::global::Word;
 use crate::memory::window;
 use crate::program::Row;
-use crate::program::flags::{AccessFlags, BarrierFlags, SCOPE_SHIFT};
+use crate::program::flags::{AccessFlags, AtomicFlags, BarrierFlags, SCOPE_SHIFT};
 use crate::race::{self, Access, At, BarrierArrival, Kind, Observer, Order, Scope, Space};
 
 /// What an access will do, or what a strong access has done.
@@ -250,6 +250,7 @@ fn access(flags: u32, space: Space, addresses: &Addresses, size: Size, kind: Acc
     let (kind, stale) = match kind {
         AccessKind::Read => (Kind::Read, 0),
         AccessKind::Write => (Kind::Write, 0),
+        AccessKind::Atomic | AccessKind::WasAtomic if flags & AtomicFlags::RETURNS.bits() == 0 => (Kind::Reduction, 0),
         AccessKind::Atomic | AccessKind::WasAtomic => (Kind::Atomic, 0),
         AccessKind::HasRead { stale } => (Kind::Read, stale),
     };

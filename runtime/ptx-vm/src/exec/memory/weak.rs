@@ -31,10 +31,17 @@ impl Context<'_> {
         let strength = self.strength(flags);
         let Some(mut weak) = self.worker.weak.take() else { return Seen { value: newest, is_stale: false } };
         let worker = &mut *self.worker;
-        let seen = weak.read(&mut self.warp.views, word, newest, strength, |choices| {
+        let seen = weak.read(&mut self.warp.views, word, newest, strength, |choices, oldest| {
+            let oldest = oldest && worker.has_choices();
             // Odd numbers see the newest value, as does a run without random choices.
             let random = worker.random();
-            if random & 1 != 0 { 0 } else { (random >> 1) % choices }
+            if oldest {
+                choices - 1
+            } else if random & 1 != 0 {
+                0
+            } else {
+                (random >> 1) % choices
+            }
         });
         self.worker.weak = Some(weak);
         seen

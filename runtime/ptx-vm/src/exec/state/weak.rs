@@ -9,6 +9,10 @@
 //! This is a part of what the model allows, never more: writes take effect in the order in which they are executed; the
 //! lanes of a warp see the same; everything through which the warps of a cluster synchronise joins their views. So
 //! store buffering, and messages passed without release or acquire, are seen; load buffering is not.
+//!
+//! Which of the allowed writes a read takes is drawn, except that a warp's first read of a place after a strong store to
+//! another one takes the oldest: its own store may still wait in a buffer. So two threads that each set a flag and read the
+//! other's, without `fence.sc`, both find the other's flag unset, in every run.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -85,6 +89,41 @@ pub(in crate::exec) struct Views {
     found: View,
     /// What was seen at its last fence of a scope narrower than the GPU, and at its last one of a wider scope.
     fenced: [Option<View>; 2],
+    buffer: Buffer,
+}
+
+/// The last strong stores of a warp, as far as they tell which of its reads come after them.
+#[derive(Clone, Debug, Default)]
+struct Buffer {
+    /// The places of the last two stores, if these differ.
+    stored: [Option<u64>; 2],
+    /// Places that were read since the last store.
+    read: Vec<u64>,
+}
+
+impl Buffer {
+    /// More places are not told apart: a wait for one of many flags goes on.
+    const READ: usize = 256;
+
+    fn store(&mut self, address: u64) {
+        if self.stored[0] != Some(address) {
+            self.stored = [Some(address), self.stored[0]];
+        }
+        self.read.clear();
+    }
+
+    /// Whether this is the first read of a place since a store to another one.
+    fn read(&mut self, address: u64) -> bool {
+        let is_other = |stored: &Option<u64>| stored.is_some_and(|stored| stored != address);
+        let is_first = self.stored.iter().any(is_other)
+            && self.stored[0] != Some(address)
+            && self.read.len() < Self::READ
+            && !self.read.contains(&address);
+        if is_first {
+            self.read.push(address);
+        }
+        is_first
+    }
 }
 
 impl Views {
@@ -186,21 +225,23 @@ impl WeakMemory {
         places.iter_mut().find(|p| is_same(p))
     }
 
-    /// A strong read of a place whose newest value is given. `draw` gives a random number below its argument.
+    /// A strong read of a place whose newest value is given. `draw` gives a random number below its first argument; if the
+    /// second is true, the largest one.
     pub(in crate::exec) fn read(
         &mut self,
         views: &mut Views,
         word: Word,
         newest: u64,
         strength: Strength,
-        draw: impl FnOnce(u64) -> u64,
+        draw: impl FnOnce(u64, bool) -> u64,
     ) -> Seen {
+        let is_buffered = views.buffer.read(word.address);
         let Some(place) = self.place(word) else { return Seen { value: newest, is_stale: false } };
         let least = views.seen.least(word.address);
         let last = place.writes.len() - 1;
         let first = place.writes.iter().position(|write| write.number >= least).unwrap_or(last);
-        let index =
-            if first < last && place.older < PATIENCE { last - draw((last - first) as u64 + 1) as usize } else { last };
+        let can_wait = first < last && place.older < PATIENCE;
+        let index = if can_wait { last - draw((last - first) as u64 + 1, is_buffered) as usize } else { last };
         place.older += u32::from(index < last);
         let write = &place.writes[index];
         let is_stale = index < last && write.released.reach == Reach::Nobody;
@@ -222,6 +263,7 @@ impl WeakMemory {
         is_atomic: bool,
     ) {
         let [old, new] = values;
+        views.buffer.store(word.address);
         self.number += 1;
         let number = self.number;
         if self.place(word).is_none() {
@@ -307,7 +349,7 @@ mod tests {
 
     /// Reads the oldest value that is allowed.
     fn oldest(memory: &mut WeakMemory, views: &mut Views, word: Word, newest: u64, strength: Strength) -> u64 {
-        memory.read(views, word, newest, strength, |choices| choices - 1).value
+        memory.read(views, word, newest, strength, |choices, _| choices - 1).value
     }
 
     #[test]
@@ -317,7 +359,7 @@ mod tests {
             memory.write(&mut writer, FLAG, [value, value + 1], strength(0), false);
         }
         assert_eq!(oldest(&mut memory, &mut reader, FLAG, 3, strength(1)), 0);
-        let second = memory.read(&mut reader, FLAG, 3, strength(1), |_| 1);
+        let second = memory.read(&mut reader, FLAG, 3, strength(1), |_, _| 1);
         assert_eq!(second, Seen { value: 2, is_stale: true });
         assert_eq!(oldest(&mut memory, &mut reader, FLAG, 3, strength(1)), 2);
         assert_eq!(oldest(&mut memory, &mut writer, FLAG, 3, strength(0)), 3, "its own write");
@@ -333,7 +375,7 @@ mod tests {
             let release = Strength { scope, releases: true, ..strength(0) };
             memory.write(&mut writer, FLAG, [0, 1], release, false);
             let acquire = Strength { acquires, ..strength(1) };
-            assert_eq!(memory.read(&mut reader, FLAG, 1, acquire, |_| 0).value, 1);
+            assert_eq!(memory.read(&mut reader, FLAG, 1, acquire, |_, _| 0).value, 1);
             assert_eq!(oldest(&mut memory, &mut reader, DATA, 1, strength(1)), expected, "{scope:?} {acquires}");
         }
     }
@@ -349,5 +391,29 @@ mod tests {
         let mut other = Views::default();
         memory.write_plainly(&mut writer, Word { address: 64, bytes: 8 }, 5);
         assert_eq!(oldest(&mut memory, &mut other, FLAG, 5, strength(2)), 5);
+    }
+
+    #[test]
+    fn the_first_read_after_a_store_to_another_place_sees_what_was_there_before() {
+        let is_buffered = |views: &mut Views, memory: &mut WeakMemory, word| {
+            let mut buffered = false;
+            memory.read(views, word, 1, strength(1), |_, first| {
+                buffered = first;
+                0
+            });
+            buffered
+        };
+        let (mut memory, mut other) = (WeakMemory::default(), Views::default());
+        memory.write(&mut other, FLAG, [0, 1], strength(0), false);
+        memory.write(&mut other, DATA, [0, 1], strength(0), false);
+        let mut views = Views::default();
+        assert!(!is_buffered(&mut views, &mut memory, FLAG));
+        memory.write(&mut views, DATA, [1, 2], strength(1), false);
+        memory.write(&mut other, FLAG, [1, 2], strength(0), false);
+        assert!(is_buffered(&mut views, &mut memory, FLAG));
+        memory.write(&mut other, FLAG, [2, 3], strength(0), false);
+        assert!(!is_buffered(&mut views, &mut memory, FLAG), "only the first read");
+        memory.write(&mut other, DATA, [2, 3], strength(0), false);
+        assert!(!is_buffered(&mut views, &mut memory, DATA), "its own place");
     }
 }

@@ -38,6 +38,11 @@ impl WorkerState {
         }
     }
 
+    /// Whether random choices are left.
+    pub(in crate::exec) fn has_choices(&self) -> bool {
+        self.choices > 0
+    }
+
     /// A random number (splitmix64).
     pub(in crate::exec) fn random(&mut self) -> u64 {
         // Turns are long, and nothing completes before something waits for it.

@@ -11,7 +11,7 @@ use crate::exec::state::poll::{Poll, Target};
 use crate::exec::state::warp::Status;
 use crate::memory::window;
 use crate::program::Instruction;
-use crate::race::{MbarrierArrival, MbarrierOrder, MbarrierWait, shared_address};
+use crate::race::{MbarrierArrival, MbarrierOrder, MbarrierWait, Scope, shared_address};
 
 const COUNT_BITS: u32 = 20;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
@@ -358,7 +358,8 @@ impl Operation for TestWait {
             let at = context.at(complete);
             let shared = addresses.map(|a| context.shared_address(a));
             let parity = i.has(MbarrierFlags::PARITY);
-            let wait = MbarrierWait { addresses: &shared, order: order(i.flags), parity };
+            let scope = if i.has(MbarrierFlags::BLOCK_SCOPE) { Scope::Block } else { Scope::Cluster };
+            let wait = MbarrierWait { addresses: &shared, order: order(i.flags), scope, parity };
             context.tell(|o| o.mbarrier_waited(at, &wait));
         }
         if waiting.is_empty() {

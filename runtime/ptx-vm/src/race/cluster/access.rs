@@ -1,6 +1,6 @@
 //! Weak, strong and atomic accesses of threads.
 
-use super::super::cell::Judge;
+use super::super::cell::{Chain, Judge};
 use super::super::history::{Piece, Place};
 use super::super::judge::Eyes;
 use super::super::observer::{Access, At, Kind, Order, Scope, Space};
@@ -122,7 +122,7 @@ fn is_row(lanes: u32, access: &Access<'_>) -> bool {
 /// The rows of an access: runs of neighbouring lanes that access neighbouring elements; and the other lanes.
 fn rows(lanes: u32, access: &Access<'_>) -> ([u32; (32 / ROW) as usize], u32) {
     let mut rows = [0; (32 / ROW) as usize];
-    let plain = access.order == Order::Weak && access.kind != Kind::Atomic;
+    let plain = access.order == Order::Weak && matches!(access.kind, Kind::Read | Kind::Write);
     if !plain || !access.size.is_power_of_two() || access.size > 16 {
         return (rows, lanes);
     }
@@ -149,6 +149,16 @@ fn rows(lanes: u32, access: &Access<'_>) -> ([u32; (32 / ROW) as usize], u32) {
         }
     }
     (rows, others)
+}
+
+/// The effect on the observation order.
+fn chain(access: &Access<'_>) -> Chain {
+    match access.kind {
+        Kind::Write if access.order.is_strong() => Chain::Begins,
+        Kind::Read | Kind::Write => Chain::None,
+        Kind::Reduction => Chain::Continues,
+        Kind::Atomic => Chain::Observes,
+    }
 }
 
 impl ClusterDetector {
@@ -189,10 +199,16 @@ impl ClusterDetector {
             // The clock of a write belongs to its instruction alone.
             warp.clock += 1;
         }
-        let strong = (access.order.is_strong() || access.kind == Kind::Atomic).then_some(access.scope);
+        let is_atomic = matches!(access.kind, Kind::Atomic | Kind::Reduction);
+        let strong = (access.order.is_strong() || is_atomic).then_some(access.scope);
         let writes = access.kind != Kind::Read;
-        Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, writes, strong)
-            .in_elements(access.element)
+        let stamp = Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, writes, strong)
+            .in_elements(access.element);
+        match chain(access) {
+            Chain::None => stamp,
+            Chain::Observes => stamp.current().informed(),
+            Chain::Begins | Chain::Continues => stamp.current(),
+        }
     }
 
     fn access_shared(&mut self, at: At, access: &Access<'_>) {
@@ -202,20 +218,11 @@ impl ClusterDetector {
         }
         let rows = access.rows.unwrap_or(at.lanes);
         let index = self.warp_index(at);
-        let mut eyes = Eyes {
-            layout: &self.launch.layout,
-            warp: &self.warps[index],
-            lanes: at.lanes,
-            first: self.first,
-            blocks_end: self.launch.layout.mbarrier(0),
-            space: Space::Shared,
-            asynchronous: false,
-            same_value: access.same_value,
-            unchanged: access.unchanged,
-            non_coherent: access.non_coherent,
-            same_values: self.launch.shape.same_values,
-            found: &mut self.found,
-        };
+        let mut eyes = Eyes::new(&self.launch, &self.warps[index], at.lanes, Space::Shared, &mut self.found);
+        eyes.chain = chain(access);
+        eyes.same_value = access.same_value;
+        eyes.unchanged = access.unchanged;
+        eyes.non_coherent = access.non_coherent;
         let free = free_bits(rows, access);
         if access.rows.is_none()
             && let Some(spread) = spread(rows, free, access)
@@ -286,21 +293,15 @@ impl ClusterDetector {
 
     fn access_global(&mut self, at: At, access: &Access<'_>) {
         let now = self.stamp(at, access);
+        if matches!(access.kind, Kind::Atomic | Kind::Reduction) {
+            self.launch.perform(self.index, Some(&now));
+        }
         let index = self.warp_index(at);
-        let mut eyes = Eyes {
-            layout: &self.launch.layout,
-            warp: &self.warps[index],
-            lanes: at.lanes,
-            first: self.first,
-            blocks_end: self.launch.layout.mbarrier(0),
-            space: Space::Global,
-            asynchronous: false,
-            same_value: access.same_value,
-            unchanged: access.unchanged,
-            non_coherent: access.non_coherent,
-            same_values: self.launch.shape.same_values,
-            found: &mut self.found,
-        };
+        let mut eyes = Eyes::new(&self.launch, &self.warps[index], at.lanes, Space::Global, &mut self.found);
+        eyes.chain = chain(access);
+        eyes.same_value = access.same_value;
+        eyes.unchanged = access.unchanged;
+        eyes.non_coherent = access.non_coherent;
         let (rows, others) = rows(at.lanes, access);
         let first = |lanes: u32| access.addresses[lanes.trailing_zeros() as usize];
         let rows = rows.into_iter().take_while(|&row| row != 0).map(|lanes| {
@@ -351,6 +352,8 @@ impl ClusterDetector {
     /// the old one.
     fn place(&mut self, access: &Access<'_>, address: u64, released: &[(Knowledge, Scope)]) {
         let overwrites = access.kind == Kind::Write;
+        let is_wide = |(_, scope): &(_, Scope)| *scope >= Scope::Gpu;
+        self.has_released |= access.space == Space::Global && released.iter().any(is_wide);
         match access.space {
             Space::Shared => {
                 if overwrites {
@@ -381,7 +384,14 @@ impl ClusterDetector {
 
     /// The acquire half of strong reads and atomics.
     pub(super) fn sees(&mut self, at: At, access: &Access<'_>) {
-        if access.kind == Kind::Write || access.order == Order::Weak {
+        match access.kind {
+            Kind::Write => return,
+            Kind::Atomic | Kind::Reduction if access.space == Space::Global => self.launch.perform(self.index, None),
+            Kind::Atomic | Kind::Reduction => {}
+            Kind::Read if access.order.is_strong() => self.observes(at, access),
+            Kind::Read => {}
+        }
+        if access.order == Order::Weak {
             return;
         }
         let index = self.warp_index(at);
@@ -415,6 +425,29 @@ impl ClusterDetector {
                     } else {
                         lanes_of(lanes).for_each(|l| warp.note_seen(l, Seen::Global(seen.clone())));
                     }
+                }
+            }
+        }
+    }
+
+    /// Records that a strong read has observed what is written there. It may have seen what others have announced since it
+    /// was announced itself.
+    fn observes(&mut self, at: At, access: &Access<'_>) {
+        let now = self.stamp(at, access).informed();
+        let index = self.warp_index(at);
+        let mut eyes = Eyes::new(&self.launch, &self.warps[index], at.lanes, access.space, &mut self.found);
+        for (address, lanes) in by_address(at.lanes & !access.stale, access.addresses) {
+            eyes.aim(lanes);
+            let stamp = now.by(lanes);
+            match access.space {
+                Space::Shared => {
+                    if let Some(block) = self.blocks.get_mut(shared_rank(address) as usize) {
+                        block.shadow.observe(shared_offset(address), access.size, &stamp, &eyes);
+                    }
+                }
+                Space::Global => {
+                    let piece = Piece { first: address, length: access.size, each: 0, stamp, eyes: lanes };
+                    self.launch.history.observe(piece, &eyes);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::super::history::Piece;
 use super::super::judge::Eyes;
-use super::super::observer::{At, Bulk, CopyAsync, Footprint, Scope, Space};
+use super::super::observer::{At, Bulk, CopyAsync, Footprint, MAP_BYTES, Scope, Space};
 use super::super::stamp::Stamp;
 use super::super::warp::{BULK_READS, BULK_WRITES, COPIES, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};
@@ -15,20 +15,7 @@ impl ClusterDetector {
         let index = self.warp_index(at);
         let warp = &self.warps[index];
         let now = Stamp::new(self.first + warp.actor + COPIES, warp.copies.epoch, at.lanes, at.pc, true, None);
-        let mut eyes = Eyes {
-            layout: &self.launch.layout,
-            warp,
-            lanes: at.lanes,
-            first: self.first,
-            blocks_end: self.launch.layout.mbarrier(0),
-            space: Space::Shared,
-            asynchronous: false,
-            same_value: None,
-            unchanged: None,
-            non_coherent: false,
-            same_values: self.launch.shape.same_values,
-            found: &mut self.found,
-        };
+        let mut eyes = Eyes::new(&self.launch, warp, at.lanes, Space::Shared, &mut self.found);
         for lane in lanes_of(at.lanes) {
             let address = copy.destinations[lane as usize];
             let rank = shared_rank(address);
@@ -55,7 +42,7 @@ impl ClusterDetector {
                 continue;
             }
             if let Some(mbarrier) = self.mbarriers.get_mut(&address) {
-                self.warps[index].release_with_copies(lanes, &mut mbarrier.pending);
+                mbarrier.collect(true, |pending| self.warps[index].release_with_copies(lanes, pending));
             }
         }
     }
@@ -104,7 +91,18 @@ impl ClusterDetector {
         }
         if let Some(now) = read_stamp {
             self.check_bulk(at, copy.reads, now, !copy.generic);
+            copy.map.iter().for_each(|&map| self.check_map(at, map, now));
         }
+    }
+
+    /// Checks that a copy sees its tensor map. It reads the map until it has completed.
+    fn check_map(&mut self, at: At, map: u64, now: Stamp) {
+        let index = self.warp_index(at);
+        let mut eyes = Eyes::new(&self.launch, &self.warps[index], at.lanes, Space::Global, &mut self.found);
+        eyes.asynchronous = true;
+        eyes.map = Some(map);
+        let piece = Piece { first: map, length: MAP_BYTES as u32, each: 0, stamp: now, eyes: at.lanes };
+        self.launch.history.check(std::iter::once(piece), &mut eyes);
     }
 
     fn check_bulk(&mut self, at: At, bytes: Footprint<'_>, now: Stamp, asynchronous: bool) {
@@ -130,20 +128,8 @@ impl ClusterDetector {
             }
         }
         let index = self.warp_index(at);
-        let mut eyes = Eyes {
-            layout: &self.launch.layout,
-            warp: &self.warps[index],
-            lanes: at.lanes,
-            first: self.first,
-            blocks_end: self.launch.layout.mbarrier(0),
-            space,
-            asynchronous,
-            same_value: None,
-            unchanged: None,
-            non_coherent: false,
-            same_values: self.launch.shape.same_values,
-            found: &mut self.found,
-        };
+        let mut eyes = Eyes::new(&self.launch, &self.warps[index], at.lanes, space, &mut self.found);
+        eyes.asynchronous = asynchronous;
         match space {
             Space::Shared => {
                 for range in ranges {

@@ -5,6 +5,7 @@ mod asynchronous;
 mod registers;
 mod synchronise;
 
+use self::access::by_address;
 use super::clock::Knowledge;
 use super::detector::Detector;
 use super::finding::Fault;
@@ -12,7 +13,7 @@ use super::judge::{Found, RawFault};
 use super::mbarrier::Mbarrier;
 use super::observer::{
     Access, At, BarrierArrival, Bulk, CopyAsync, MbarrierArrival, MbarrierOrder, MbarrierWait, Observer, ProxyFence,
-    Scope,
+    Scope, Space, TensorMapFence,
 };
 use super::shadow::Shadow;
 use super::shared_offset;
@@ -54,6 +55,8 @@ pub struct ClusterDetector {
     places: HashMap<u64, Knowledge>,
     /// Lanes with a strong read in progress that is [announced](super::history::Place::expect_reader).
     announced: u32,
+    /// Whether other clusters may know something of this one.
+    has_released: bool,
     cluster_gathered: Knowledge,
     cluster_completed: Knowledge,
     found: Found,
@@ -82,7 +85,7 @@ impl ClusterDetector {
             })
         });
         let block = || Block {
-            shadow: Shadow::new(false),
+            shadow: Shadow::new(Space::Shared),
             barriers: HashMap::new(),
             remote: HashMap::new(),
             ended: false,
@@ -98,6 +101,7 @@ impl ClusterDetector {
             mbarrier_span: (u64::MAX, 0),
             places: HashMap::new(),
             announced: 0,
+            has_released: false,
             cluster_gathered: Knowledge::default(),
             cluster_completed: Knowledge::default(),
             found: Found::default(),
@@ -187,6 +191,9 @@ impl ClusterDetector {
 
 impl Drop for ClusterDetector {
     fn drop(&mut self) {
+        if !self.has_released {
+            self.launch.lose(self.index);
+        }
         self.launch.gather(std::mem::take(&mut self.found));
     }
 }
@@ -212,6 +219,13 @@ impl Observer for ClusterDetector {
     }
     fn proxy_fence(&mut self, at: At, fence: ProxyFence) {
         self.warp(at).proxy_fence(at.lanes, fence);
+    }
+    fn tensor_map_fence(&mut self, at: At, fence: TensorMapFence<'_>) {
+        match fence {
+            TensorMapFence::Release => self.warp(at).tensor_map_fence(at.lanes, None),
+            TensorMapFence::Acquire(maps) => by_address(at.lanes, maps)
+                .for_each(|(map, lanes)| self.warp(at).tensor_map_fence(lanes, Some(map))),
+        }
     }
     fn mbarrier_init_fence(&mut self, at: At) {
         self.init_fence(at);

@@ -177,20 +177,7 @@ impl ClusterDetector {
         self.warps[index].clock += 1;
         let warp = &self.warps[index];
         let stamp = Stamp::new(self.first + warp.actor + THREADS, warp.clock, 1 << lane, at.pc, true, None);
-        let mut eyes = Eyes {
-            layout: &self.launch.layout,
-            warp,
-            lanes: 1 << lane,
-            first: self.first,
-            blocks_end: self.launch.layout.mbarrier(0),
-            space: Space::Shared,
-            asynchronous: false,
-            same_value: None,
-            unchanged: None,
-            non_coherent: false,
-            same_values: self.launch.shape.same_values,
-            found: &mut self.found,
-        };
+        let mut eyes = Eyes::new(&self.launch, warp, 1 << lane, Space::Shared, &mut self.found);
         let rank = shared_rank(address);
         if let Some(block) = self.blocks.get_mut(rank as usize) {
             let (origin, offset) = (shared_address(rank, 0), shared_offset(address));
@@ -227,20 +214,8 @@ impl ClusterDetector {
         let warp = &self.warps[index];
         let elsewhere = shared_rank(address) != at.rank;
         let strong = Some(Scope::Cluster);
-        let mut eyes = Eyes {
-            layout: &self.launch.layout,
-            warp,
-            lanes,
-            first: self.first,
-            blocks_end: self.launch.layout.mbarrier(0),
-            space: Space::Shared,
-            asynchronous: bulk && elsewhere && !mbarrier.init_fenced,
-            same_value: None,
-            unchanged: None,
-            non_coherent: false,
-            same_values: self.launch.shape.same_values,
-            found: &mut self.found,
-        };
+        let mut eyes = Eyes::new(&self.launch, warp, lanes, Space::Shared, &mut self.found);
+        eyes.asynchronous = bulk && elsewhere && !mbarrier.init_fenced;
         let now = Stamp::new(self.first + warp.actor + THREADS, warp.clock, lanes, at.pc, true, strong);
         if !eyes.sees(&mbarrier.init, &now) {
             eyes.race(&mbarrier.init, &now, address);
@@ -267,11 +242,12 @@ impl ClusterDetector {
             }
             let Some(mbarrier) = self.mbarriers.get_mut(&address) else { continue };
             let warp = &mut self.warps[index];
+            let is_near = shared_rank(address) == at.rank;
             match arrival.order {
-                MbarrierOrder::Synchronises => warp.release(lanes, &mut mbarrier.pending),
+                MbarrierOrder::Synchronises => mbarrier.collect(is_near, |pending| warp.release(lanes, pending)),
                 MbarrierOrder::Relaxed => {
                     mbarrier.relaxed = true;
-                    warp.release_fenced(lanes, &mut mbarrier.pending);
+                    mbarrier.collect(is_near, |pending| warp.release_fenced(lanes, pending));
                 }
             }
             let of = |values: &[u32; 32]| lanes_of(lanes).map(|l| values[l as usize]).sum::<u32>();
@@ -339,7 +315,7 @@ impl ClusterDetector {
                 warp.apart.push(address);
             }
             if wait.order == MbarrierOrder::Synchronises {
-                warp.acquire(lanes, &mbarrier.completed);
+                warp.acquire(lanes, mbarrier.completed(wait.scope > Scope::Block));
             }
             if unknown {
                 self.fault(at, lanes, Fault::PhaseUnknown { mbarrier: shared_offset(address) });

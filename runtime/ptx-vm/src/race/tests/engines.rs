@@ -71,7 +71,7 @@ fn arrive(play: &mut Play, warp: u32, lanes: u32, address: u64, expect: u32) {
 fn wait(play: &mut Play, warp: u32, lanes: u32, address: u64) {
     let at = play.at(0, warp, lanes);
     let order = MbarrierOrder::Synchronises;
-    play.c().mbarrier_waited(at, &MbarrierWait { addresses: &[address; 32], order, parity: true });
+    play.c().mbarrier_waited(at, &MbarrierWait { addresses: &[address; 32], order, scope: Scope::Cluster, parity: true });
 }
 
 /// A bulk load of 1 KiB to offset 0 by warp 0's first lane.
@@ -86,7 +86,7 @@ fn load_by(play: &mut Play, rank: u32) {
     let from = [0x10_0000..0x10_0400];
     let writes = [BulkWrite { bytes: Footprint { space: Space::Shared, ranges: &to }, mbarrier: Some(FULL) }];
     let reads = Footprint { space: Space::Global, ranges: &from };
-    play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false });
+    play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false, map: None });
     play.c().mbarrier_transaction(FULL, 1024, at.pc);
 }
 
@@ -160,7 +160,7 @@ fn the_asynchronous_proxy_needs_its_fence() {
         let to = [0x1000..0x1200];
         let writes = [BulkWrite { bytes: Footprint { space: Space::Global, ranges: &to }, mbarrier: None }];
         let reads = Footprint { space: Space::Shared, ranges: &from };
-        play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false });
+        play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false, map: None });
         let at = play.at(0, 0, 1);
         play.c().bulk_commit(at);
         let at = play.at(0, 0, 1);
@@ -179,7 +179,7 @@ fn a_bulk_store_is_waited_for_before_its_source_is_overwritten_or_the_thread_exi
         let reads = Footprint { space: Space::Shared, ranges: &from };
         let to = [0x1000..0x1200];
         let writes = [BulkWrite { bytes: Footprint { space: Space::Global, ranges: &to }, mbarrier: None }];
-        play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false });
+        play.c().bulk(at, &Bulk { reads, writes: &writes, reduces: false, generic: false, map: None });
         let at = play.at(0, 0, 1);
         play.c().bulk_commit(at);
     };

@@ -4,6 +4,7 @@
 #![allow(clippy::single_range_in_vec_init)]
 
 mod engines;
+mod observation;
 mod rows;
 mod threads;
 

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use self::engine::start;
 use self::image::{load_image, store_pieces};
 use self::report::observe;
+use self::tensor_map::is_in_memory;
 use crate::error::MemorySpace;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
@@ -156,7 +157,8 @@ fn issue(context: &mut Context<'_>, i: &Instruction, form: &BulkForm, lane: usiz
             add_destinations(context, i, form, lane, (block, offset), data, &mut pending)?;
         }
     }
-    observe(context, form, lane, (block, offset, size), &global_ranges, &pending);
+    let map = form.has_map.then(|| context.lane_address(i, form.global, lane)).filter(|&map| is_in_memory(map));
+    observe(context, form, lane, (block, offset, size), &global_ranges, map, &pending);
     start(context, lane, pending)
 }
 

@@ -27,6 +27,7 @@ pub(in crate::exec) fn observe(
     lane: usize,
     (block, offset, size): (usize, u32, u32),
     global: &[Range<u64>],
+    map: Option<u64>,
     pending: &Pending,
 ) {
     if !context.is_observed() {
@@ -56,6 +57,7 @@ pub(in crate::exec) fn observe(
             writes: &write,
             reduces: pending.reduces.is_some(),
             generic: false,
+            map,
         };
         context.tell(|o| o.bulk(at, &copy));
         return;
@@ -85,6 +87,7 @@ pub(in crate::exec) fn observe(
         writes: &writes,
         reduces: pending.reduces.is_some(),
         generic,
+        map,
     };
     context.tell(|o| o.bulk(at, &copy));
 }

@@ -12,6 +12,7 @@ use crate::numerics::tensor_map::{MAP_BYTES, TensorMap};
 use crate::numerics::tensor_replace;
 use crate::program::Instruction;
 use crate::program::flags::{AccessFlags, GENERIC, MapFlags, SHARED};
+use crate::race::TensorMapFence;
 
 const BYTES: u32 = MAP_BYTES as u32;
 /// The alignment of a map's address, if a copy reads it.
@@ -138,13 +139,35 @@ fn publish(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Result<(), 
     Ok(())
 }
 
+/// `fence.proxy.tensormap::generic`, for the detector: the acquire of the maps at `a + imm`, or a release.
+pub(crate) struct MapFence<const ACQUIRES: bool>;
+
+impl<const ACQUIRES: bool> Operation for MapFence<ACQUIRES> {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        if context.is_observed() {
+            let at = context.at(mask);
+            if ACQUIRES {
+                let maps = context.addresses(i, i.a, i.has(AccessFlags::WIDE_ADDRESS), i.imm);
+                context.tell(|o| o.tensor_map_fence(at, TensorMapFence::Acquire(&maps)));
+            } else {
+                context.tell(|o| o.tensor_map_fence(at, TensorMapFence::Release));
+            }
+        }
+        Flow::Next
+    }
+}
+
+/// Whether the tensor map at an address is in global memory, not among the parameters, which nobody changes.
+pub(super) fn is_in_memory(map: u64) -> bool {
+    !(window::PARAMETERS..window::LOCAL).contains(&map)
+}
+
 impl Context<'_> {
-    /// The tensor map that a copy names, in global memory or among the parameters. The detector does not watch this
-    /// read by the tensor-map proxy: it would have to know when the copy no longer needs the map.
+    /// The tensor map that a copy names, in global memory or among the parameters.
     pub(in crate::exec) fn tensor_map(&mut self, lane: usize, address: u64) -> Result<TensorMap, Flow> {
         let mut bytes = [0; MAP_BYTES];
         aligned(self, lane, address)?;
-        if (window::PARAMETERS..window::LOCAL).contains(&address) {
+        if !is_in_memory(address) {
             let start = (address - window::PARAMETERS) as usize;
             match self.launch.parameters.get(start..start + MAP_BYTES) {
                 Some(found) => bytes.copy_from_slice(found),
