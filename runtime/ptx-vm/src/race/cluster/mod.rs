@@ -4,6 +4,7 @@ mod access;
 mod asynchronous;
 mod registers;
 mod synchronise;
+mod warpgroups;
 
 use super::clock::Knowledge;
 use super::detector::Detector;
@@ -34,6 +35,7 @@ struct Block {
     remote: HashMap<(u32, u32), (u32, u32)>,
     ended: bool,
     registers: registers::Pool,
+    warpgroups: warpgroups::Warpgroups,
 }
 
 /// The [`Observer`] of one cluster.
@@ -87,6 +89,7 @@ impl ClusterDetector {
             remote: HashMap::new(),
             ended: false,
             registers: registers::Pool::default(),
+            warpgroups: warpgroups::Warpgroups::default(),
         };
         Self {
             index,
@@ -149,6 +152,7 @@ impl ClusterDetector {
             }
         }
         self.check_registers(rank, &mut faults);
+        self.check_warpgroups(rank, &mut faults);
         let layout = self.launch.layout;
         let warps = (rank * layout.warps) as usize..((rank + 1) * layout.warps) as usize;
         let block = &mut self.blocks[rank as usize];
@@ -225,6 +229,9 @@ impl Observer for ClusterDetector {
             self.warp(at).sync(at.lanes);
         }
     }
+    fn collective_passed(&mut self, at: At) {
+        self.fault(at, at.lanes, Fault::CollectivePassed);
+    }
     fn barrier_arrive(&mut self, at: At, arrival: BarrierArrival) {
         self.arrives(at, arrival);
     }
@@ -297,6 +304,9 @@ impl Observer for ClusterDetector {
     }
     fn wgmma_unfenced(&mut self, at: At) {
         self.fault(at, at.lanes, Fault::WgmmaFence);
+    }
+    fn wgmma_executed(&mut self, at: At) {
+        self.executes_wgmma(at);
     }
     fn wgmma_commit(&mut self, at: At) {
         self.warp(at).wgmma_commits += 1;
