@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cuda::Allocation;
+use crate::cuda::{Access, Allocation};
 use crate::device::Device;
 use crate::emulated::EmulatedMemory;
 use crate::error::Result;
@@ -52,6 +52,14 @@ impl Buffer {
 
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    /// On an emulated device: the memory, and whether it is written.
+    pub(crate) fn emulated_use(&self, access: Access) -> Option<(&EmulatedMemory, bool)> {
+        match &self.memory {
+            Memory::Emulated(memory) => Some((memory, access == Access::Write)),
+            Memory::Host(_) | Memory::Cuda(_) | Memory::None { .. } => None,
+        }
     }
 
     /// The address of the first byte, as the device's kernels see it; on the CPU, the pointer.

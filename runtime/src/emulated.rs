@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use ptx_vm::Module;
 use ptx_vm::{Address, Argument, LaunchError, LaunchFailure, Machine, MemoryError, Options, ParseError};
+
+use smallvec::SmallVec;
 
 use crate::arch::Arch;
 use crate::cache::CacheKey;
@@ -85,7 +87,7 @@ impl Emulator {
         })
     }
 
-    /// Runs a kernel to its end. With the detector on, its findings are errors.
+    /// Runs a kernel to its end. With the detector on, its findings are errors. The caller has a [`Use`] of the memory.
     pub(crate) fn launch(&self, module: &Module, kernel: &str, launch: &Launch, arguments: &[&[u8]]) -> Result<()> {
         let shape = ptx_vm::Launch::new(launch.grid, launch.block)
             .cluster(launch.cluster)
@@ -146,6 +148,34 @@ fn module(ptx: &str) -> Result<Module, ParseError> {
 pub(crate) struct EmulatedMemory {
     emulator: Arc<Emulator>,
     address: Address,
+    /// Held for reading by what reads the memory, else for writing: as on a GPU, launches and copies are ordered where
+    /// they use the same memory, whichever threads they are of.
+    used: RwLock<()>,
+}
+
+/// Use of memory by launches, for as long as this value lives. Other threads' launches and copies that need it wait.
+pub(crate) struct Use<'a> {
+    _locks: SmallVec<[Lock<'a>; 8]>,
+}
+
+#[allow(dead_code, reason = "held for their Drop")]
+enum Lock<'a> {
+    Read(RwLockReadGuard<'a, ()>),
+    Write(RwLockWriteGuard<'a, ()>),
+}
+
+impl<'a> Use<'a> {
+    /// Waits until all of this memory may be used: read, or written where that is given.
+    pub(crate) fn of(memory: impl IntoIterator<Item = (&'a EmulatedMemory, bool)>) -> Self {
+        let mut wanted: SmallVec<[_; 8]> = memory.into_iter().collect();
+        // All threads take them in the same order; what is both read and written is locked once, for writing.
+        wanted.sort_by_key(|&(memory, writes)| (std::ptr::from_ref(memory) as usize, !writes));
+        wanted.dedup_by_key(|(memory, _)| std::ptr::from_ref(*memory));
+        let lock = |(memory, writes): (&'a EmulatedMemory, bool)| {
+            if writes { Lock::Write(memory.write_lock()) } else { Lock::Read(memory.read_lock()) }
+        };
+        Self { _locks: wanted.into_iter().map(lock).collect() }
+    }
 }
 
 impl EmulatedMemory {
@@ -166,21 +196,31 @@ impl EmulatedMemory {
     pub(crate) fn uninitialised(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
         let address = emulator.machine.allocate(bytes as u64, label);
         let address = address.map_err(|e| emulator.memory_error(&e, bytes))?;
-        Ok(Self { emulator: Arc::clone(emulator), address })
+        Ok(Self { emulator: Arc::clone(emulator), address, used: RwLock::default() })
     }
 
     pub(crate) fn address(&self) -> u64 {
         self.address.0
     }
 
+    fn read_lock(&self) -> RwLockReadGuard<'_, ()> {
+        self.used.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_lock(&self) -> RwLockWriteGuard<'_, ()> {
+        self.used.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Copies bytes out. The caller has checked the range.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        let _used = self.read_lock();
         let read = self.emulator.machine.read(Address(self.address.0 + offset as u64), into);
         read.map_err(|e| self.emulator.memory_error(&e, into.len()))
     }
 
     /// Copies bytes in. The caller has checked the range.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        let _used = self.write_lock();
         let written = self.emulator.machine.write(Address(self.address.0 + offset as u64), from);
         written.map_err(|e| self.emulator.memory_error(&e, from.len()))
     }

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::cuda::{self, ExecutableGraph};
 use crate::device::{Backend, Device};
+use crate::emulated::Use;
 use crate::error::{Error, Result};
 use crate::loaded::Code;
 use crate::recording::{RecordedLaunch, Recording};
@@ -139,6 +140,8 @@ impl Graph {
                           again";
             return Err(Error::Capture { reason: reason.to_owned() });
         }
+        // As on a GPU, nothing comes between its launches.
+        let _used = Use::of(self.launches.iter().flat_map(RecordedLaunch::emulated_uses));
         let ended = self.launches.iter().try_for_each(RecordedLaunch::run_now);
         self.has_failed.store(ended.is_err(), Ordering::Relaxed);
         ended

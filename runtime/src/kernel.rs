@@ -9,6 +9,7 @@ use crate::buffer::{Buffer, Memory};
 use crate::compile_log::{CompileLog, Resources};
 use crate::cuda::{self, Access};
 use crate::device::{Device, WeakDevice};
+use crate::emulated::{EmulatedMemory, Use};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::loaded::{Code, Loaded};
@@ -222,7 +223,10 @@ impl Kernel {
                 // until this use is over because it is noted by `order`.
                 cuda::order(on, &used, || unsafe { function.launch(launch, &pointers, on) })
             }
-            (Code::Emulated { emulator, module }, _) => emulator.launch(module, &inner.loaded.entry, launch, &values),
+            (Code::Emulated { emulator, module }, _) => {
+                let _used = Use::of(arguments.iter().filter_map(KernelArgument::emulated_use));
+                emulator.launch(module, &inner.loaded.entry, launch, &values)
+            }
             (_, StreamKind::Dry) | (Code::None, _) => Ok(()),
             (Code::Cuda(_), StreamKind::Immediate) => Err(inner.device.mismatch(stream.device(), "the stream")),
         }
@@ -339,6 +343,10 @@ impl<'a> KernelArgument<'a> {
 
     fn use_of_buffer(&self) -> Option<(Arc<Buffer>, Access)> {
         Some((Arc::clone(self.tensor()?.buffer()), self.access()))
+    }
+
+    fn emulated_use(&self) -> Option<(&'a EmulatedMemory, bool)> {
+        self.tensor()?.buffer().emulated_use(self.access())
     }
 
     fn cuda_use(&self) -> Option<(&'a cuda::Allocation, Access)> {

@@ -14,6 +14,15 @@ pub(crate) enum EmulatedMemory {}
 /// Its code.
 pub(crate) type Module = Infallible;
 
+/// Use of its memory.
+pub(crate) struct Use;
+
+impl Use {
+    pub(crate) fn of<'a>(_: impl IntoIterator<Item = (&'a EmulatedMemory, bool)>) -> Self {
+        Self
+    }
+}
+
 impl Emulator {
     pub(crate) fn launch(&self, _: &Module, _: &str, _: &Launch, _: &[&[u8]]) -> Result<()> {
         match *self {}

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::buffer::{Buffer, Memory};
 use crate::cuda::{Access, Allocation};
+use crate::emulated::EmulatedMemory;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::loaded::Loaded;
@@ -29,6 +30,11 @@ impl RecordedLaunch {
             Memory::Cuda(allocation) => Some((allocation, *access)),
             Memory::Host(_) | Memory::Emulated(_) | Memory::None { .. } => None,
         })
+    }
+
+    /// The same on an emulated device, and whether it is written.
+    pub(crate) fn emulated_uses(&self) -> impl Iterator<Item = (&EmulatedMemory, bool)> {
+        self.uses.iter().filter_map(|(buffer, access)| buffer.emulated_use(*access))
     }
 }
 

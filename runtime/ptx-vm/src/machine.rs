@@ -10,11 +10,14 @@ use crate::exec;
 use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::{Address, Allocation, GlobalMemory};
 use crate::module::Module;
-use crate::options::Options;
+use crate::options::{Detector, Options};
 use crate::program::{ModuleVariable, Value};
 use crate::race::GlobalHistory;
 
 /// A machine with its device memory. It is `Send + Sync`: share it in an `Arc` to launch from several threads.
+///
+/// Launches of several threads run side by side, so they must not use the same memory. But those that a race detector
+/// watches take turns, since nothing would order their accesses, and so do those of a module that has variables.
 ///
 /// ```
 /// use ptx_vm::{Address, Argument, Launch, Machine, Module, Options};
@@ -40,9 +43,18 @@ pub struct Machine {
     options: Options,
     memory: GlobalMemory,
     /// The variables of all modules that were launched here, by module.
-    variables: Mutex<HashMap<u64, Vec<Arc<Allocation>>>>,
+    variables: Mutex<HashMap<u64, Arc<Variables>>>,
+    /// Held by a launch that the race detector watches.
+    watched: Mutex<()>,
     /// The race detector's history of device memory.
     history: Arc<GlobalHistory>,
+}
+
+/// The variables of a module.
+struct Variables {
+    allocations: Vec<Arc<Allocation>>,
+    /// Held by a launch, if there are any.
+    used: Mutex<()>,
 }
 
 impl Machine {
@@ -53,6 +65,7 @@ impl Machine {
             options,
             memory: GlobalMemory::default(),
             variables: Mutex::default(),
+            watched: Mutex::default(),
             history: Arc::new(GlobalHistory::new()),
         }
     }
@@ -112,7 +125,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs a kernel until it ends, in the default floating-point mode, whatever the caller's is.
+    /// Runs a kernel until it ends. See [`Machine`] for launches of other threads.
     ///
     /// # Errors
     /// [`LaunchFailure`]: the launch is not valid, or the kernel made a mistake, with its place. It includes what the
@@ -129,16 +142,23 @@ impl Machine {
             LaunchFailure::from(LaunchError::BadLaunch { kernel: kernel.into(), message })
         })?;
         let options = launch.options.as_ref().unwrap_or(&self.options);
-        let memory =
-            exec::MachineMemory { living: self.memory.living(), variables: &variables, history: &self.history };
+        let watched = options.detector == Detector::On;
+        let _watched = watched.then(|| self.watched.lock().unwrap_or_else(PoisonError::into_inner));
+        let has_variables = !variables.allocations.is_empty();
+        let _used = has_variables.then(|| variables.used.lock().unwrap_or_else(PoisonError::into_inner));
+        let memory = exec::MachineMemory {
+            living: self.memory.living(),
+            variables: &variables.allocations,
+            history: &self.history,
+        };
         in_default_mode(|| exec::launch(module, kernel, launch, arguments, options, memory))
     }
 
     /// The module's variables. The first use allocates and initialises them.
-    fn variables_of(&self, module: &Module) -> Result<Vec<Arc<Allocation>>, MemoryError> {
+    fn variables_of(&self, module: &Module) -> Result<Arc<Variables>, MemoryError> {
         let mut table = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = table.get(&module.contents.id) {
-            return Ok(found.clone());
+            return Ok(Arc::clone(found));
         }
         let declared = &module.contents.variables;
         let mut allocations = vec![];
@@ -157,15 +177,16 @@ impl Machine {
             // The rest is zero, as allocated.
             allocation.mark_all_written();
         }
-        table.insert(module.contents.id, allocations.clone());
-        Ok(allocations)
+        let variables = Arc::new(Variables { allocations, used: Mutex::default() });
+        table.insert(module.contents.id, Arc::clone(&variables));
+        Ok(variables)
     }
 
     /// The address and size of a module's variable, with which the host can read and write it.
     pub fn variable(&self, module: &Module, name: &str) -> Option<(Address, u64)> {
         let index = module.contents.variables.iter().position(|v| v.name == name)?;
-        let allocations = self.variables_of(module).ok()?;
-        allocations.get(index).map(|a| (Address(a.base), module.contents.variables[index].size))
+        let variables = self.variables_of(module).ok()?;
+        variables.allocations.get(index).map(|a| (Address(a.base), module.contents.variables[index].size))
     }
 }
 

@@ -206,6 +206,9 @@ fn is_refusal(error: &LaunchError) -> Option<&'static str> {
         ("is not in the member mask", "MemberMask"),
         ("and pass it by", "MemberMask"),
         ("bytes past the end of", "PastVariable"),
+        ("a register that no instruction of this thread has written", "UnwrittenRegister"),
+        ("of the thread's local memory", "UnwrittenLocal"),
+        ("of another thread's local memory", "ForeignLocal"),
     ];
     kinds.into_iter().find(|(words, _)| text.contains(words)).map(|(_, kind)| kind)
 }

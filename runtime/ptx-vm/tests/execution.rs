@@ -242,6 +242,95 @@ fn shuffles_votes_and_reductions_follow_the_document() {
     check("", "setp.lt.u32 %p1, %r0, 40; bar.red.or.pred %p2, 0, !%p1; selp.u32 %r1, 5, 6, %p2;", 64, |_| 5);
 }
 
+/// Since sm_70 the lanes of a mask need not meet at one instruction.
+#[test]
+fn lanes_meet_at_two_places_if_qualifiers_and_mask_are_the_same() {
+    let sides =
+        |low: &str, high: &str| format!("setp.lt.u32 %p1, %r0, 16; @!%p1 bra HIGH; {low} bra BOTH; HIGH: {high} BOTH:");
+    let shuffles = |modes: [&str; 2], operands: [&str; 2]| {
+        let side = |n: usize| format!("shfl.sync.{}.b32 %r1, %r0, {};", modes[n], operands[n]);
+        sides(&side(0), &side(1))
+    };
+    // Each lane has its own operands, and its own registers for them and for the result.
+    check("", &shuffles(["bfly"; 2], ["16, 31, -1"; 2]), 32, |t| t ^ 16);
+    check("", &shuffles(["idx"; 2], ["31, 31, -1", "0, 31, -1"]), 32, |t| if t < 16 { 31 } else { 0 });
+    let votes = sides(
+        "setp.eq.u32 %p2, %r0, 3; vote.sync.ballot.b32 %r1, !%p2, -1;",
+        "setp.eq.u32 %p3, %r0, 20; vote.sync.ballot.b32 %r1, %p3, -1;",
+    );
+    check("", &votes, 32, |_| 0xffff & !8 | 1 << 20);
+    let any = sides(
+        "setp.eq.u32 %p2, %r0, 99; vote.sync.any.pred %p4, %p2, -1;",
+        "setp.eq.u32 %p3, %r0, 20; vote.sync.any.pred %p4, %p3, -1;",
+    );
+    check("", &format!("{any} selp.u32 %r1, 1, 0, %p4;"), 32, |_| 1);
+    let sums = sides("redux.sync.add.u32 %r1, %r0, -1;", "mov.u32 %r4, 100; redux.sync.add.u32 %r1, %r4, -1;");
+    check("", &sums, 32, |_| 15 * 8 + 1600);
+    let matches = sides(
+        "mov.u64 %rd1, 7; match.any.sync.b64 %r1, %rd1, -1;",
+        "setp.eq.u32 %p2, %r0, 16; mov.u64 %rd4, 0x700000007; @%p2 mov.u64 %rd4, 7; match.any.sync.b64 %r1, %rd4, -1;",
+    );
+    check("", &matches, 32, |t| if t <= 16 { 0x1_ffff } else { 0xfffe_0000 });
+    // Two masks, each at two places, while lanes 8 to 15 have a predicate in the place of a branch.
+    let tiles = "and.b32 %r2, %r0, 8; setp.eq.u32 %p1, %r2, 0; setp.lt.u32 %p2, %r0, 16;
+        selp.b32 %r3, 0xffff, 0xffff0000, %p2;
+        @%p1 shfl.sync.bfly.b32 %r1, %r0, 8, 31, %r3;
+        @!%p1 shfl.sync.bfly.b32 %r1, %r0, 8, 31, %r3;";
+    check("", tiles, 32, |t| t ^ 8);
+    // A function that is called on both sides.
+    let text = format!(
+        ".func (.param .b32 back) swap(.param .b32 x) {{
+            .reg .b32 %v<3>; ld.param.u32 %v1, [x]; shfl.sync.bfly.b32 %v2, %v1, 16, 31, -1;
+            st.param.b32 [back], %v2; ret;
+        }} {}",
+        per_thread(
+            "",
+            &sides(
+                "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r0; call (b), swap, (a); ld.param.b32 %r1, [b]; }",
+                "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r0; call (b), swap, (a); ld.param.b32 %r1, [b]; }",
+            )
+        )
+    );
+    let values = Run::new(Options::default(), &text, 32).launch(&threads(32), &[]).unwrap();
+    assert_eq!(values, (0..32).map(|t| t ^ 16).collect::<Vec<u32>>());
+}
+
+#[test]
+fn lanes_at_two_places_are_told_of_if_they_do_not_meet() {
+    let sides =
+        |low: &str, high: &str| format!("setp.lt.u32 %p1, %r0, 16; @!%p1 bra HIGH; {low} bra BOTH; HIGH: {high} BOTH:");
+    for body in [
+        sides("shfl.sync.bfly.b32 %r1, %r0, 16, 31, -1;", "shfl.sync.down.b32 %r1, %r0, 16, 31, -1;"),
+        sides("shfl.sync.bfly.b32 %r1, %r0, 16, 31, -1;", "shfl.sync.bfly.b32 %r1, %r0, 16, 31, 0xffff0001;"),
+        sides(
+            "setp.eq.u32 %p2, 0, 0; vote.sync.any.pred %p3, %p2, -1; mov.u32 %r1, 0;",
+            "bar.warp.sync -1; mov.u32 %r1, 0;",
+        ),
+        sides("bar.sync 0; mov.u32 %r1, 0;", "bar.sync 0; mov.u32 %r1, 0;"),
+    ] {
+        let error = fails(Options::default(), &body, 32).to_string();
+        assert!(error.contains("wait for lanes that never come"), "{error}\n{body}");
+    }
+}
+
+/// A barrier without `.aligned` may be reached at several places (PTX ISA 9.7.13.1).
+#[test]
+fn lanes_arrive_at_an_unaligned_barrier_at_two_places() {
+    let arrive = |id: u32| format!("barrier.sync {id}, 64;");
+    let body = |low: u32, high: u32| {
+        format!(
+            "shl.b32 %r2, %r0, 2; mov.u32 %r3, sm; add.u32 %r2, %r3, %r2; st.shared.u32 [%r2], %r0;
+             and.b32 %r4, %r0, 16; setp.eq.u32 %p1, %r4, 0; @!%p1 bra HIGH; {} bra BOTH; HIGH: {} BOTH:
+             xor.b32 %r2, %r2, 128; ld.shared.u32 %r1, [%r2];",
+            arrive(low),
+            arrive(high)
+        )
+    };
+    check(".shared .align 256 .b8 sm[256];", &body(1, 1), 64, |t| t ^ 32);
+    let error = fails(Options::default(), &body(1, 2), 64).to_string();
+    assert!(error.contains("differs between the lanes"), "{error}");
+}
+
 #[test]
 fn named_barriers_let_producers_go_on() {
     // Warp 0 produces and does not wait; warp 1 consumes.

@@ -115,3 +115,79 @@ fn matrices_are_undefined_by_rows() {
         assert!(opcode.starts_with("ldmatrix") && lane == Some(8), "{opcode} {lane:?}");
     }
 }
+
+/// What is wrong with a register that was not written, and the lane.
+fn unwritten(body: &str) -> Option<u32> {
+    match run(body) {
+        Err(LaunchError::Invalid { site, message })
+            if message.contains("no instruction of this thread has written") =>
+        {
+            site.lane
+        }
+        other => panic!("{other:?}\n{body}"),
+    }
+}
+
+#[test]
+fn registers_that_were_never_written_may_be_copied_but_not_used() {
+    let own: Vec<u32> = (0..32).collect();
+    let some = "setp.ge.u32 %p1, %r0, 5; @%p1 mov.u32 %r5, %r0;";
+    assert_eq!(unwritten(&format!("{some} mov.u32 %r1, %r5;")), Some(0));
+    assert_eq!(run(&format!("{some} add.u32 %r6, %r5, 1; mov.u32 %r1, %r0;")).unwrap(), own);
+    assert_eq!(run(&format!("{some} selp.b32 %r1, %r5, %r0, %p1;")).unwrap(), own);
+    assert_eq!(unwritten(&format!("{some} selp.b32 %r1, %r0, %r5, %p1;")), Some(0));
+    assert_eq!(run(&format!("{some} mov.u32 %r1, %r5; @!%p1 mov.u32 %r1, %r0;")).unwrap(), own);
+    assert_eq!(run(&format!("{some} mov.u32 %r1, %r5; @!%p1 exit;")).unwrap()[..7], [0, 0, 0, 0, 0, 5, 6]);
+    // Half of a register may be anything.
+    assert_eq!(run("mov.b32 {%h1, %h3}, %r0; mov.b32 %r1, {%h1, %h2}; and.b32 %r1, %r1, 65535;").unwrap(), own);
+    assert_eq!(unwritten("mov.b32 %r1, {%h1, %h2};"), Some(0));
+}
+
+#[test]
+fn undefined_predicates_count_where_they_decide() {
+    let own: Vec<u32> = (0..32).collect();
+    let compared = "mov.u32 %r1, %r0; setp.lt.u32 %p1, %r0, 16; @%p1 mov.u32 %r5, %r0; setp.gt.u32 %p2, %r5, 100;";
+    // `x < 16 && value > 100`, whose second side is evaluated anyway.
+    let branch = "@%p3 bra OUT; bra END; OUT: mov.u32 %r1, 0; END:";
+    assert_eq!(run(&format!("{compared} and.pred %p3, %p1, %p2; {branch}")).unwrap(), own);
+    assert_eq!(
+        run(&format!(
+            "{compared} not.pred %p4, %p1; or.pred %p3, %p4, %p2; not.pred %p3, %p3; and.pred %p3, %p3, %p4; {branch}"
+        ))
+        .unwrap(),
+        own
+    );
+    assert_eq!(unwritten(&format!("{compared} or.pred %p3, %p1, %p2; {branch}")), Some(16));
+    assert_eq!(unwritten(&format!("{compared} mov.pred %p3, %p2; {branch}")), Some(16));
+    assert_eq!(unwritten(&format!("{compared} @%p2 st.shared.u32 [%r31], %r0;")), Some(16));
+    assert_eq!(unwritten(&format!("{compared} selp.b32 %r1, 1, 2, %p2;")), Some(16));
+    assert_eq!(unwritten(&format!("{compared} @%p2 mov.u32 %r1, 7;")), Some(16));
+    // What is read from unwritten shared memory decides as little.
+    let (opcode, lane) = blamed(&format!("{UNWRITTEN} mov.u32 %r1, %r0; setp.lt.u32 %p3, %r2, 9; {branch}"));
+    assert_eq!((opcode.as_str(), lane), ("ld.shared.u32", Some(0)));
+}
+
+#[test]
+fn local_memory_is_undefined_until_it_is_written() {
+    let own: Vec<u32> = (0..32).collect();
+    let local = ".local .align 8 .b8 mine[32]; mov.u64 %rd1, mine;";
+    let whole = "st.local.u32 [%rd1+8], %r0; ld.local.v4.u32 {%r4, %r5, %r1, %r6}, [%rd1];";
+    assert_eq!(
+        run(&format!(
+            "{local} {}",
+            whole.replace("v4", "v2").replace("%r4, %r5, %r1, %r6", "%r1, %r6").replace("[%rd1];", "[%rd1+8];")
+        ))
+        .unwrap(),
+        own
+    );
+    for uses in ["mov.u32 %r1, %r6;", "setp.eq.u32 %p9, %r6, 0;"] {
+        let read = "st.local.u32 [%rd1+8], %r0; ld.local.v2.u32 {%r1, %r6}, [%rd1+8];";
+        let (opcode, lane) = blamed(&format!("{local} {read} {uses}"));
+        assert_eq!((opcode.as_str(), lane), ("ld.local.v2.u32", Some(0)));
+    }
+    // The gap after a field may be copied with it, and an undefined value may be stored.
+    let gap = "st.local.u32 [%rd1+8], %r0; ld.local.u64 %rd2, [%rd1+8]; cvt.u32.u64 %r1, %rd2;";
+    assert_eq!(run(&format!("{local} {gap}")).unwrap(), own);
+    let stored = "st.local.u32 [%rd1], %r0; st.local.u32 [%rd1], %r7; ld.local.u32 %r1, [%rd1];";
+    assert_eq!(blamed(&format!("{local} {stored}")).0, "ld.local.u32");
+}

@@ -107,3 +107,37 @@ fn an_emulated_device_finds_races() {
     assert!(matches!(&error, Error::Races { findings, .. } if !findings.is_empty()), "{error}");
     assert!(error.to_string().contains("shared"), "{error}");
 }
+
+/// The accesses of two launches at once are of different launches for the race detector.
+#[test]
+fn threads_that_launch_at_once_race_with_nobody() {
+    const N: usize = 1 << 12;
+    if testing::compiler("threads_that_launch_at_once_race_with_nobody").is_none() {
+        return;
+    }
+    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On);
+    let device = Device::emulated_with(Arch::SM_80, options).unwrap();
+    let kernel = device.compile(&source("affine")).unwrap();
+    let input = device.full::<f32>([N], 1.0).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (device, kernel, input) = (&device, &kernel, &input);
+            scope.spawn(move || {
+                // Memory that another thread has given back may be used again.
+                for round in 0..8 {
+                    let output = device.zeros::<f32>([N]).unwrap();
+                    let (parameters, count) = (affine(thread as f32, round as f32), (N as i32).to_ne_bytes());
+                    let arguments = [
+                        KernelArgument::Input(input),
+                        KernelArgument::Output(&output),
+                        KernelArgument::Value(&parameters),
+                        KernelArgument::Value(&count),
+                    ];
+                    let launch = Launch { grid: [N as u32 / 64, 1, 1], block: [64, 1, 1], ..Launch::default() };
+                    kernel.launch(&launch, &arguments, &device.default_stream()).unwrap();
+                    assert_eq!(output.to_vec::<f32>().unwrap(), [thread as f32 + round as f32; N]);
+                }
+            });
+        }
+    });
+}

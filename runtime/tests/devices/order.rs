@@ -34,6 +34,49 @@ fn streams_are_ordered_by_what_they_use() {
     }
 }
 
+/// Kernels, graphs and copies of several threads are ordered by what they use, too: each is done as a whole.
+#[test]
+fn work_of_several_threads_is_ordered_by_what_it_uses() {
+    const N: usize = 1 << 13;
+    for device in devices("work_of_several_threads_is_ordered_by_what_it_uses") {
+        let kernel = device.compile(&source("affine")).unwrap();
+        let values = [1.0f32, 2.0];
+        let inputs = values.map(|value| device.full::<f32>([N], value).unwrap());
+        let output = device.zeros::<f32>([N]).unwrap();
+        let run = |thread: usize, scale: f32, stream: &Stream| {
+            let (parameters, count) = (affine(scale, 0.0), (N as i32).to_ne_bytes());
+            let arguments = [
+                KernelArgument::Input(&inputs[thread]),
+                KernelArgument::Output(&output),
+                KernelArgument::Value(&parameters),
+                KernelArgument::Value(&count),
+            ];
+            let launch = Launch { grid: [N as u32 / 128, 1, 1], block: [128, 1, 1], ..Launch::default() };
+            kernel.launch(&launch, &arguments, stream)
+        };
+        // Of its two launches, only the last one's values are ever seen.
+        let capture =
+            |thread| device.capture(|stream| run(thread, 9.0, stream).and_then(|()| run(thread, 3.0, stream)));
+        let graphs = [0, 1].map(|thread| capture(thread).unwrap());
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (run, graph, device, output) = (&run, &graphs[thread], &device, &output);
+                scope.spawn(move || {
+                    for round in 0..12 {
+                        match round % 2 {
+                            0 => run(thread, 1.0, &device.default_stream()).unwrap(),
+                            _ => graph.launch(&device.default_stream()).unwrap(),
+                        }
+                        let seen = output.to_vec::<f32>().unwrap();
+                        assert!(seen.iter().all(|x| *x == seen[0]), "{device}: parts of two runs");
+                        assert!([1.0, 2.0, 3.0, 6.0].contains(&seen[0]), "{device}: {}", seen[0]);
+                    }
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn dropped_buffers_live_until_their_last_use() {
     for device in devices("dropped_buffers_live_until_their_last_use") {

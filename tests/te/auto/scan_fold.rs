@@ -30,6 +30,8 @@ enum Reducer {
     SumWhere,
     /// The largest and the sum, side by side.
     Two,
+    /// The place of the largest, the first of equal ones, and the largest.
+    Largest,
     /// (p, q)·(r, s) = (p·r, q·r + s): associative only.
     Affine,
 }
@@ -86,6 +88,16 @@ fn tensors(case: &Case) -> Result<(Vec<Tensor>, Inputs), TeError> {
             "two",
         )
         .over_all(&[y(t, i), w(t)], [n]),
+        Reducer::Largest => te::tuple_reducer(
+            |x, y| {
+                let same = x[1].clone().equal(&y[1]).and(x[0].clone().less(&y[0]));
+                let left = x[1].clone().greater(&y[1]).or(same);
+                vec![left.clone().select(&x[0], &y[0]), left.select(&x[1], &y[1])]
+            },
+            |types| [i32::MAX, i32::MIN].iter().zip(types).map(|(&x, &t)| Expr::constant(f64::from(x), t)).collect(),
+            "largest",
+        )
+        .over_all(&[n.into(), y(t, i)], [n]),
         Reducer::Affine => te::tuple_reducer(
             |x, y| vec![&x[0] * &y[0], &x[1] * &y[0] + &y[1]],
             |types| vec![Expr::constant(1.0, types[0]), Expr::constant(0.0, types[1])],
@@ -118,7 +130,7 @@ fn expected(case: &Case, x: &[i32], a: &[i32], w: &[i32]) -> Vec<Vec<i32>> {
             },
         };
     }
-    let values = if matches!(case.reducer, Reducer::Two | Reducer::Affine) { 2 } else { 1 };
+    let values = if matches!(case.reducer, Reducer::Two | Reducer::Largest | Reducer::Affine) { 2 } else { 1 };
     let mut outputs = vec![Vec::new(); values];
     for at in 0..steps * kept {
         let (t, i) = (at / kept, at % kept);
@@ -132,6 +144,11 @@ fn expected(case: &Case, x: &[i32], a: &[i32], w: &[i32]) -> Vec<Vec<i32>> {
                 vec![both().filter(|(_, w)| **w > 0).fold(0, |sum: i32, (y, _)| sum.wrapping_add(*y))]
             }
             Reducer::Two => vec![y.iter().copied().fold(i32::MIN, i32::max), w.iter().sum()],
+            Reducer::Largest => {
+                let first = |best: (i32, i32), (n, &y): (usize, &i32)| if y > best.1 { (n as i32, y) } else { best };
+                let (place, largest) = y.iter().enumerate().fold((i32::MAX, i32::MIN), first);
+                vec![place, largest]
+            }
             Reducer::Affine => {
                 let step = |(p, q): (i32, i32), (y, w): (&i32, &i32)| {
                     (p.wrapping_mul(*y), q.wrapping_mul(*y).wrapping_add(*w))
@@ -198,7 +215,13 @@ fn cases() -> impl Strategy<Value = Case> {
     let reduced = prop_oneof![1 => Just(0usize), 2 => Just(1), 4 => 2usize..20, 1 => Just(32), 2 => 33usize..70, 1 => 250usize..330];
     let layouts = vec![[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1]];
     let order = proptest::sample::select(vec![Order::Device, Order::Device, Order::Shape, Order::Exact]);
-    let reducer = proptest::sample::select(vec![Reducer::Sum, Reducer::SumWhere, Reducer::Two, Reducer::Affine]);
+    let reducer = proptest::sample::select(vec![
+        Reducer::Sum,
+        Reducer::SumWhere,
+        Reducer::Two,
+        Reducer::Largest,
+        Reducer::Affine,
+    ]);
     let update = proptest::sample::select(vec![Update::Linear, Update::Linear, Update::Square]);
     let what = (update, reducer, proptest::sample::select(layouts), order);
     (what, (steps, kept, reduced), any::<[bool; 3]>(), any::<u64>()).prop_map(
@@ -268,6 +291,30 @@ fn every_walk_folds() -> Result<(), TeError> {
     ] {
         let choice = check(&device, &case(shape, layout, order))?;
         assert!(choice.contains(wanted) && choice.contains("folded to one"), "{shape:?}: {choice}");
+    }
+    Ok(())
+}
+
+/// Columns that fill a warp and a part of another: its lanes exchange values at two places of the code.
+#[test]
+fn the_largest_of_more_columns_than_a_warp_has_lanes() -> Result<(), TeError> {
+    if testing::compiler("the_largest_of_more_columns_than_a_warp_has_lanes").is_none() {
+        return Ok(());
+    }
+    let device = emulated(Arch::SM_80);
+    for reduced in [32, 33, 48, 63, 64, 65] {
+        let case = Case {
+            update: Update::Linear,
+            reducer: Reducer::Largest,
+            shape: [20, 3, reduced],
+            layout: [0, 1, 2],
+            computed: false,
+            stored: false,
+            reversed: false,
+            order: Order::Device,
+            seed: 5,
+        };
+        check(&device, &case)?;
     }
     Ok(())
 }

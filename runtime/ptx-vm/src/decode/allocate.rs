@@ -5,7 +5,7 @@
 //! is an independent thread, however the warp diverges.
 
 use super::blocks::Block;
-use super::decoder::{Decoder, SINK};
+use super::decoder::{CARRY, Decoder, SINK};
 use crate::program::{Fill, Source};
 
 /// The assigned rows.
@@ -14,6 +14,8 @@ pub(super) struct Assignment {
     pub(super) fills: Vec<Fill>,
     /// The row of each register.
     pub(super) rows: Vec<u32>,
+    /// The rows of registers that may be read before they are written.
+    pub(super) at_entry: Vec<u32>,
 }
 
 /// Assigns rows, and replaces register numbers by rows in all instructions and lists.
@@ -54,7 +56,8 @@ pub(super) fn assign(decoder: &mut Decoder<'_>, blocks: &[Block]) -> Assignment 
             *entry = row;
         }
     }
-    Assignment { row_count: next, fills, rows }
+    let at_entry = live.at_entry.iter().map(|&id| rows[id as usize]).collect();
+    Assignment { row_count: next, fills, rows, at_entry }
 }
 
 fn take(next: &mut u32, wide: bool) -> u32 {
@@ -75,21 +78,42 @@ struct Liveness {
 }
 
 fn liveness(decoder: &Decoder<'_>, blocks: &[Block], is_fixed: &[bool]) -> Liveness {
-    let words = decoder.registers.len().div_ceil(64);
+    live(decoder.registers.len(), blocks, |at, read, write| {
+        let effect = &decoder.effects[at];
+        effect.uses.iter().filter(|&&id| !is_fixed[id as usize]).for_each(|&id| read(id));
+        let always = !effect.conditional;
+        effect.defs.iter().filter(|&&id| always && !is_fixed[id as usize]).for_each(|&id| write(id));
+    })
+}
+
+/// The predicates that may be read before they are written.
+pub(super) fn predicates_at_entry(decoder: &Decoder<'_>, blocks: &[Block]) -> Vec<u16> {
+    let live = live(decoder.predicates as usize, blocks, |at, read, write| {
+        let effect = &decoder.effects[at];
+        read(decoder.code[at].guard.into());
+        effect.predicate_uses.iter().for_each(|&index| read(index.into()));
+        effect.predicate_defs.iter().filter(|_| !effect.conditional).for_each(|&index| write(index.into()));
+    });
+    live.at_entry.into_iter().map(|index| index as u16).filter(|&index| index > CARRY).collect()
+}
+
+/// Which of `count` registers are live where. `each` tells what the instruction at a position reads, and what it writes in
+/// any case.
+fn live(count: usize, blocks: &[Block], each: impl Fn(usize, &mut dyn FnMut(u32), &mut dyn FnMut(u32))) -> Liveness {
+    let words = count.div_ceil(64);
     let mut generated = vec![vec![0u64; words]; blocks.len()];
     let mut killed = vec![vec![0u64; words]; blocks.len()];
     for (number, block) in blocks.iter().enumerate() {
-        for effect in &decoder.effects[block.start..block.end] {
-            for &id in effect.uses.iter().filter(|&&id| !is_fixed[id as usize]) {
-                if !bit(&killed[number], id) {
-                    set(&mut generated[number], id);
+        for at in block.start..block.end {
+            let mut written = vec![];
+            let (generated, dead) = (&mut generated[number], &killed[number]);
+            let mut read = |id| {
+                if !bit(dead, id) {
+                    set(generated, id);
                 }
-            }
-            for &id in effect.defs.iter().filter(|&&id| !is_fixed[id as usize]) {
-                if !effect.conditional {
-                    set(&mut killed[number], id);
-                }
-            }
+            };
+            each(at, &mut read, &mut |id| written.push(id));
+            written.into_iter().for_each(|id| set(&mut killed[number], id));
         }
     }
     let mut at_start = generated.clone();
@@ -110,7 +134,7 @@ fn liveness(decoder: &Decoder<'_>, blocks: &[Block], is_fixed: &[bool]) -> Liven
             }
         }
     }
-    let at_entry = (0..decoder.registers.len() as u32).filter(|&id| bit(&at_start[0], id)).collect();
+    let at_entry = (0..count as u32).filter(|&id| bit(&at_start[0], id)).collect();
     Liveness { at_end, at_start, at_entry }
 }
 

@@ -369,7 +369,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn plain_predicate(&self, opcode: &Opcode<'_>, operand: &Operand<'_>) -> Result<u16, ParseError> {
+    fn plain_predicate(&mut self, opcode: &Opcode<'_>, operand: &Operand<'_>) -> Result<u16, ParseError> {
         let predicate = self.predicate(operand)?;
         if predicate.negated {
             Err(opcode.error("a negated predicate is not allowed here"))

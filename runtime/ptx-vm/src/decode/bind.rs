@@ -5,7 +5,7 @@ pub(super) use crate::exec::arithmetic::{compare, convert, float, general, integ
 pub(super) use crate::exec::dispatch::{handler, scalar_handler};
 pub(super) use crate::exec::host::system;
 pub(super) use crate::exec::lanes;
-pub(super) use crate::exec::memory::{atomics, bulk, copies, frame, load_store};
+pub(super) use crate::exec::memory::{atomics, bulk, copies, frame, load_store, local};
 pub(super) use crate::exec::schedule::control;
 pub(super) use crate::exec::sync::{barrier, clusters, collective, mbarrier, proxy};
 pub(super) use crate::exec::tensor::{matrix, wgmma};

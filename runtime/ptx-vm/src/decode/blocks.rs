@@ -1,8 +1,8 @@
-//! The control flow of a kernel: its basic blocks, and what comes after a barrier for good.
+//! The control flow of a kernel: its basic blocks, and what comes after an instruction for good.
 
 use super::decoder::Decoder;
 use super::effect::Successor;
-use crate::program::AfterBarrier;
+use crate::program::After;
 
 /// A basic block: code without branches inside.
 pub(super) struct Block {
@@ -52,24 +52,34 @@ pub(super) fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<Block> {
         .collect()
 }
 
-/// For each of these barriers, the code after it from which it can't be reached again.
-pub(super) fn after_barriers(barriers: &[usize], blocks: &[Block]) -> Vec<AfterBarrier> {
+/// For each of these instructions, which are in order, the code after it from which it can't be reached again.
+pub(super) fn after(instructions: &[usize], blocks: &[Block]) -> Vec<After> {
     let mut before: Vec<Vec<usize>> = vec![vec![]; blocks.len()];
     for (number, block) in blocks.iter().enumerate() {
         block.successors.iter().for_each(|&successor| before[successor].push(number));
     }
-    let after = |&barrier: &usize| {
-        let own = blocks.partition_point(|block| block.end <= barrier);
-        let reached = steps_from(own, blocks.len(), |block| &blocks[block].successors);
-        let reaching = steps_from(own, blocks.len(), |block| &before[block]);
-        let parts = blocks.iter().enumerate().filter_map(|(number, block)| match number == own {
-            true if !reached[own] => Some((barrier as u32 + 1, block.end as u32)),
-            false if reached[number] && !reaching[number] => Some((block.start as u32, block.end as u32)),
-            _ => None,
-        });
-        AfterBarrier { barrier: barrier as u32, code: parts.collect() }
-    };
-    barriers.iter().map(after).collect()
+    let mut found: Vec<After> = vec![];
+    // Many instructions with a member mask are in one block; there only the rest of the block differs.
+    let mut last: Option<(usize, Vec<(u32, u32)>, bool)> = None;
+    for &instruction in instructions {
+        let own = blocks.partition_point(|block| block.end <= instruction);
+        if last.as_ref().is_none_or(|last| last.0 != own) {
+            let reached = steps_from(own, blocks.len(), |block| &blocks[block].successors);
+            let reaching = steps_from(own, blocks.len(), |block| &before[block]);
+            let others = blocks.iter().enumerate();
+            let others = others.filter(|&(number, _)| number != own && reached[number] && !reaching[number]);
+            let others = others.map(|(_, block)| (block.start as u32, block.end as u32)).collect();
+            last = Some((own, others, reached[own]));
+        }
+        let Some((_, others, repeats)) = &last else { continue };
+        let mut code = others.clone();
+        if !repeats {
+            let rest = (instruction as u32 + 1, blocks[own].end as u32);
+            code.insert(code.partition_point(|part| part.0 < rest.0), rest);
+        }
+        found.push(After { instruction: instruction as u32, code });
+    }
+    found
 }
 
 /// Which blocks can be reached from one of them in one step or more.

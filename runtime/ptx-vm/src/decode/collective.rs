@@ -34,7 +34,7 @@ impl<'a> Decoder<'a> {
                 };
                 i.d = self.destination(&Operand::Name(to), ScalarType::B32)?;
                 i.p = self.predicate_destination(predicate)?;
-                self.push(i);
+                self.push_collective(i);
             }
             "activemask" => {
                 opcode.take("b32");
@@ -103,7 +103,7 @@ impl<'a> Decoder<'a> {
             }
             _ => i.d = self.destination(&operands[0], ScalarType::B32)?,
         }
-        self.push(i);
+        self.push_collective(i);
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl<'a> Decoder<'a> {
             Operand::Name(name) => i.p = self.predicate_destination(name)?,
             _ => return Err(opcode.error("a predicate is expected as destination")),
         }
-        self.push(i);
+        self.push_collective(i);
         Ok(())
     }
 
@@ -154,7 +154,7 @@ impl<'a> Decoder<'a> {
             }
             _ => i.d = self.destination(&operands[0], ScalarType::B32)?,
         }
-        self.push(i);
+        self.push_collective(i);
         Ok(())
     }
 
@@ -179,7 +179,7 @@ impl<'a> Decoder<'a> {
         i.d = self.destination(&operands[0], scalar)?;
         i.list = self.functions.len() as u32;
         self.functions.push(Box::new(move |[a, b, _]| function(a, b)));
-        self.push(i);
+        self.push_collective(i);
         Ok(())
     }
 }

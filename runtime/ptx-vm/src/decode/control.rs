@@ -159,7 +159,7 @@ impl<'a> Decoder<'a> {
             self.count(opcode, operands, 1..=1)?;
             let mut i = self.with(scalar_handler::<WarpBarrier>());
             i.a = self.source(&operands[0], ScalarType::B32)?;
-            self.push(i);
+            self.push_collective(i);
             return Ok(());
         }
         if opcode.take("cluster") {

@@ -3,9 +3,10 @@
 use super::arithmetic::{map1, map2};
 use super::bind::convert as fast;
 use super::bind::float::{bf16, f16};
-use super::bind::handler;
 use super::bind::integer::{self, b64};
 use super::bind::lanes::{Map1, Map2};
+use super::bind::local::ConvertLocal;
+use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use crate::error::ParseError;
@@ -13,8 +14,8 @@ use crate::memory::window;
 use crate::numerics::convert::{self, Bf16Type, F16Type, FloatCast, Fp8, Integer, Saturation};
 use crate::numerics::format::{BF16, F16, F32, F64, Format, Rounding, TF32};
 use crate::numerics::packed;
-use crate::program::Handler;
 use crate::program::flags::{Widths, when};
+use crate::program::{Handler, Instruction};
 use crate::syntax::ast::{Operand, ScalarType};
 
 /// The format of a floating-point type with a single element.
@@ -295,6 +296,10 @@ impl<'a> Decoder<'a> {
             return Err(opcode.error("only 64-bit addresses are supported"));
         }
         self.count(opcode, operands, 2..=2)?;
+        if space == "local" {
+            let i = Instruction { imm: back.into(), ..self.with(scalar_handler::<ConvertLocal>()) };
+            return self.fill(i, operands, [scalar; 2]);
+        }
         if !space.starts_with("shared") {
             return self.fill(self.with(map1!(integer::Mov64)), operands, [scalar; 2]);
         }

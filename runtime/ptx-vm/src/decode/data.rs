@@ -427,6 +427,7 @@ impl<'a> Decoder<'a> {
         (i.a, i.d) = (register.id, temporary);
         self.uses.push(register.id);
         self.defs.push(temporary);
+        self.extensions.insert(self.code.len());
         self.push(i);
         self.uses = uses;
         Ok(temporary)
@@ -449,7 +450,11 @@ impl<'a> Decoder<'a> {
             GLOBAL => window::GLOBAL..u64::MAX,
             _ => return Err(opcode.error("the state space is missing")),
         };
-        self.push_test(i, move |[address, ..]| range.contains(&address));
+        let tagged = space == LOCAL;
+        self.push_test(i, move |[address, ..]| match address >> window::OWNER_SHIFT {
+            0 => range.contains(&address),
+            _ => tagged,
+        });
         Ok(())
     }
 

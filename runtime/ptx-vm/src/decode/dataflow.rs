@@ -2,17 +2,27 @@
 //! until they are used.
 
 use super::decoder::Decoder;
-use crate::program::dataflow::{Dataflow, Passage, RowEffect};
+use crate::program::dataflow::{self, Dataflow, Passage};
 
 impl Decoder<'_> {
-    /// The rows that each instruction reads and writes.
+    /// The rows and predicates that each instruction reads and writes.
     pub(super) fn dataflow(&self, rows: &[u32]) -> Dataflow {
         let mut dataflow = Dataflow::default();
         let rows_of = |ids: &[u32]| ids.iter().map(|&id| rows[id as usize]).collect::<Vec<_>>();
         for (index, effect) in self.effects.iter().enumerate() {
             let opcode = &self.opcodes[self.origins[index].opcode as usize];
-            let passage = if self.extensions.contains(&index) { Passage::Passes } else { passage(opcode) };
-            dataflow.push(RowEffect { uses: &rows_of(&effect.uses), defs: &rows_of(&effect.defs), passage });
+            let passage = match passage(opcode) {
+                _ if self.extensions.contains(&index) => Passage::Passes,
+                Passage::Passes if opcode.starts_with("mov") && effect.uses.len() > 1 => Passage::Packs,
+                passage => passage,
+            };
+            dataflow.push(dataflow::Effect {
+                uses: &rows_of(&effect.uses),
+                defs: &rows_of(&effect.defs),
+                predicate_uses: &effect.predicate_uses,
+                predicate_defs: &effect.predicate_defs,
+                passage,
+            });
         }
         dataflow
     }
@@ -21,19 +31,89 @@ impl Decoder<'_> {
 /// How an instruction passes undefined values on. Instructions that only compute each lane's result from its operands
 /// pass them from the operands to the result.
 fn passage(opcode: &str) -> Passage {
-    const PURE: [&str; 45] = [
-        "mov", "add", "addc", "sub", "subc", "mul", "mul24", "mad", "mad24", "madc", "fma", "div", "rem", "abs", "neg",
-        "min", "max", "and", "or", "xor", "not", "cnot", "shl", "shr", "shf", "prmt", "bfe", "bfi", "lop3", "cvt",
-        "slct", "popc", "clz", "brev", "bfind", "ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "copysign",
+    const PURE: [&str; 70] = [
+        "mov",
+        "add",
+        "addc",
+        "sub",
+        "subc",
+        "mul",
+        "mul24",
+        "mad",
+        "mad24",
+        "madc",
+        "fma",
+        "div",
+        "rem",
+        "abs",
+        "neg",
+        "min",
+        "max",
+        "and",
+        "or",
+        "xor",
+        "not",
+        "cnot",
+        "shl",
+        "shr",
+        "shf",
+        "prmt",
+        "bfe",
+        "bfi",
+        "lop3",
+        "cvt",
+        "slct",
+        "popc",
+        "clz",
+        "brev",
+        "bfind",
+        "ex2",
+        "lg2",
+        "rcp",
+        "rsqrt",
+        "sqrt",
+        "sin",
+        "cos",
+        "tanh",
+        "copysign",
         "set",
+        "setp",
+        "testp",
+        "isspacep",
+        "cvta",
+        "sad",
+        "dp2a",
+        "dp4a",
+        "bmsk",
+        "szext",
+        "fns",
+        "mapa",
+        "getctarank",
+        "vadd",
+        "vsub",
+        "vabsdiff",
+        "vmin",
+        "vmax",
+        "vshl",
+        "vshr",
+        "vmad",
+        "vset",
+        "vadd2",
+        "vsub2",
+        "vadd4",
+        "vsub4",
     ];
-    match opcode.split('.').next().unwrap_or_default() {
+    let base = opcode.split('.').next().unwrap_or_default();
+    match base {
         "selp" => Passage::Chooses,
-        "setp" | "testp" => Passage::Drops,
+        "and" | "or" | "xor" | "not" | "mov" if opcode.ends_with(".pred") => Passage::Decides,
         "mma" => Passage::Multiplies,
+        "wgmma" if opcode.starts_with("wgmma.mma_async") => Passage::Accumulates,
+        "wgmma" => Passage::Keeps,
         "shfl" => Passage::Exchanges,
         "st" if !opcode.contains(".async") => Passage::Stores,
-        base if PURE.contains(&base) => Passage::Passes,
+        "stmatrix" => Passage::Stores,
+        _ if PURE.contains(&base) => Passage::Passes,
         _ => Passage::Uses,
     }
 }

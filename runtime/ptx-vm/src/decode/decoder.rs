@@ -54,13 +54,15 @@ pub(super) struct Decoder<'a> {
     /// Weak loads of one element, which `atom.cas` may compare: instruction, address row, offset, bytes.
     pub(super) plain_loads: Vec<(usize, (u32, i64, u32))>,
     pub(super) compared: Vec<(u32, i64, u32)>,
-    /// The instructions that extend loaded values.
+    /// The instructions that extend loaded values or narrow stored ones.
     pub(super) extensions: HashSet<usize>,
     /// The accumulators of all `wgmma` products, and the instructions that wait for them.
     pub(super) accumulators: Vec<u32>,
     pub(super) warpgroup_waits: Vec<usize>,
     /// The aligned barriers of all threads.
     pub(super) block_barriers: Vec<usize>,
+    /// The instructions with a member mask.
+    pub(super) collectives: Vec<usize>,
     /// The position of each label.
     pub(super) labels: Vec<Option<u32>>,
     /// Labels of each branch table.
@@ -70,6 +72,9 @@ pub(super) struct Decoder<'a> {
     /// The registers that the current instruction reads.
     pub(super) uses: Vec<u32>,
     pub(super) defs: Vec<u32>,
+    /// The predicates that it reads, and those that it writes.
+    pub(super) predicate_uses: Vec<u16>,
+    pub(super) predicate_defs: Vec<u16>,
     origin: Origin,
     pub(super) guard: (u16, bool),
     /// The names of the functions being expanded, and the label at each one's end.
@@ -103,12 +108,15 @@ impl<'a> Decoder<'a> {
             accumulators: vec![],
             warpgroup_waits: vec![],
             block_barriers: vec![],
+            collectives: vec![],
             labels: vec![],
             tables: vec![],
             shared: globals.shared.clone(),
             local: LocalLayout::default(),
             uses: vec![],
             defs: vec![],
+            predicate_uses: vec![],
+            predicate_defs: vec![],
             origin: Origin { line: 0, opcode: 0, location: None },
             guard: (TRUE, false),
             calls: vec![],
@@ -285,6 +293,8 @@ impl<'a> Decoder<'a> {
         };
         self.uses.clear();
         self.defs.clear();
+        self.predicate_uses.clear();
+        self.predicate_defs.clear();
         let mut opcode = Opcode::new(instruction.opcode, instruction.line);
         self.dispatch(&mut opcode, &instruction.operands)?;
         opcode.finish()
@@ -353,6 +363,12 @@ impl<'a> Decoder<'a> {
         self.push_to(instruction, Successor::Next);
     }
 
+    /// Emits an instruction with a member mask.
+    pub(super) fn push_collective(&mut self, instruction: Instruction) {
+        self.collectives.push(self.code.len());
+        self.push(instruction);
+    }
+
     /// Emits an instruction that ends the lanes that execute it.
     pub(super) fn push_ending(&mut self, instruction: Instruction) {
         self.push_to(instruction, Successor::None);
@@ -362,6 +378,8 @@ impl<'a> Decoder<'a> {
         let effect = Effect {
             defs: std::mem::take(&mut self.defs),
             uses: std::mem::take(&mut self.uses),
+            predicate_uses: std::mem::take(&mut self.predicate_uses),
+            predicate_defs: std::mem::take(&mut self.predicate_defs),
             successor,
             conditional: (instruction.guard, instruction.negated) != (TRUE, false),
         };

@@ -15,6 +15,9 @@ pub(super) enum Successor {
 pub(super) struct Effect {
     pub(super) defs: Vec<u32>,
     pub(super) uses: Vec<u32>,
+    /// The predicates that it reads, beside its guard, and those that it writes.
+    pub(super) predicate_uses: Vec<u16>,
+    pub(super) predicate_defs: Vec<u16>,
     pub(super) successor: Successor,
     /// Whether the instruction has a guard, so that it may not be executed.
     pub(super) conditional: bool,

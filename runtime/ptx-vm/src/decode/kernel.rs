@@ -2,7 +2,7 @@
 
 use super::allocate;
 use super::bind::{control, handler};
-use super::blocks::{after_barriers, blocks};
+use super::blocks::{after, blocks};
 use super::decoder::{Decoder, TRUE};
 use super::effect::Successor;
 use super::layout::allot;
@@ -77,9 +77,11 @@ impl<'a> Decoder<'a> {
         }
         let starts: Vec<u32> = self.labels.iter().map(|l| l.unwrap_or(0)).collect();
         let blocks = blocks(&self, &starts);
-        let after_barriers = after_barriers(&self.block_barriers, &blocks);
+        let after_barriers = after(&self.block_barriers, &blocks);
+        let after_collectives = after(&self.collectives, &blocks);
         let assignment = allocate::assign(&mut self, &blocks);
         let dataflow = self.dataflow(&assignment.rows);
+        let predicates_at_entry = allocate::predicates_at_entry(&self, &blocks);
         let fills = assignment.fills;
         let dynamic_shared_start = self.shared.after_gap(self.globals.dynamic_shared_alignment);
         let (static_shared, shared_end) = (self.shared.bytes, self.shared.end);
@@ -95,8 +97,11 @@ impl<'a> Decoder<'a> {
             warpgroup_products: self.warpgroup_products,
             bulk: self.bulk_forms,
             after_barriers,
+            after_collectives,
             map_fields: self.map_fields,
             dataflow,
+            rows_at_entry: assignment.at_entry,
+            predicates_at_entry,
             targets,
             row_count: assignment.row_count,
             predicate_count: self.predicates as u16,

@@ -256,10 +256,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// A source predicate: `p`, `!p`, or a constant.
-    pub(super) fn predicate(&self, operand: &Operand<'_>) -> Result<PredicateOperand, ParseError> {
+    pub(super) fn predicate(&mut self, operand: &Operand<'_>) -> Result<PredicateOperand, ParseError> {
         match operand {
-            Operand::Name(name) => Ok(PredicateOperand { index: self.predicate_name(name)?, negated: false }),
-            Operand::Not(name) => Ok(PredicateOperand { index: self.predicate_name(name)?, negated: true }),
+            Operand::Name(name) | Operand::Not(name) => {
+                let index = self.predicate_name(name)?;
+                self.predicate_uses.push(index);
+                Ok(PredicateOperand { index, negated: matches!(operand, Operand::Not(_)) })
+            }
             Operand::Integer(0) => Ok(PredicateOperand { index: FALSE, negated: false }),
             Operand::Integer(_) => Ok(PredicateOperand { index: TRUE, negated: false }),
             _ => Err(self.name_error("a predicate is expected")),
@@ -267,8 +270,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// A destination predicate; `_` gives the sink.
-    pub(super) fn predicate_destination(&self, name: &str) -> Result<u16, ParseError> {
-        if name == "_" { Ok(PREDICATE_SINK) } else { self.predicate_name(name) }
+    pub(super) fn predicate_destination(&mut self, name: &str) -> Result<u16, ParseError> {
+        if name == "_" {
+            return Ok(PREDICATE_SINK);
+        }
+        let index = self.predicate_name(name)?;
+        self.predicate_defs.push(index);
+        Ok(index)
     }
 }
 

@@ -9,6 +9,8 @@
 pub(crate) const PARAMETERS: u64 = 0x2000_0000;
 /// First generic address of a thread's local memory.
 pub(crate) const LOCAL: u64 = 0x4000_0000;
+/// The generic address of local memory has the number of its thread above this bit.
+pub(crate) const OWNER_SHIFT: u32 = 48;
 /// First generic address of the shared window.
 pub(crate) const SHARED: u64 = 0x1_0000_0000;
 /// First generic address after the shared window.

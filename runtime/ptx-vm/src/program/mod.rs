@@ -5,7 +5,7 @@
 //! registers and parameters that the code names are rows, too, which are filled before the warp starts. So every
 //! operand is just the number of a row. Predicates are 32-bit masks in a separate file.
 
-mod after_barrier;
+mod after;
 pub(crate) mod dataflow;
 pub(crate) mod flags;
 pub(crate) mod forms;
@@ -18,7 +18,7 @@ mod variables;
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
 
-pub(crate) use self::after_barrier::AfterBarrier;
+pub(crate) use self::after::After;
 use self::dataflow::Dataflow;
 use self::forms::{BulkForm, LaneFunction, WgmmaForm};
 pub(crate) use self::instruction::{Flow, Handler, Instruction, Origin, Row, Running};
@@ -42,8 +42,13 @@ pub(crate) struct Program {
     /// The shapes of bulk copies.
     pub(crate) bulk: Vec<BulkForm>,
     pub(crate) dataflow: Dataflow,
+    /// The registers and predicates that may be read before they are written.
+    pub(crate) rows_at_entry: Vec<Row>,
+    pub(crate) predicates_at_entry: Vec<u16>,
     /// The aligned barriers of all threads.
-    pub(crate) after_barriers: Vec<AfterBarrier>,
+    pub(crate) after_barriers: Vec<After>,
+    /// The instructions with a member mask, in order.
+    pub(crate) after_collectives: Vec<After>,
     /// The fields that `tensormap.replace` sets.
     pub(crate) map_fields: Vec<MapField>,
     /// The targets of `brx.idx`: concatenated lists.
@@ -82,6 +87,12 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// What comes after an instruction with a member mask.
+    pub(crate) fn after_collective(&self, pc: u32) -> Option<&After> {
+        let found = self.after_collectives.binary_search_by_key(&pc, |after| after.instruction);
+        found.ok().map(|place| &self.after_collectives[place])
+    }
+
     /// The most registers that a thread can have when a block of `threads` threads is launched: the kernel's own limit,
     /// or what an SM has for the blocks that it must hold, in units of eight.
     pub(crate) fn registers_at_launch(&self, threads: u32) -> u32 {

@@ -327,6 +327,13 @@ pub enum Fault {
         /// The barrier.
         id: u32,
     },
+    /// Threads that a member mask names have gone around its instruction, and ended while others of the mask waited there.
+    CollectivePassed,
+    /// The four warps of a warpgroup have not executed the same `wgmma` instructions.
+    WarpgroupSplit {
+        /// The warpgroup.
+        warpgroup: u32,
+    },
     /// No `wgmma.fence` orders a `wgmma.mma_async` after the writes of its registers.
     WgmmaFence,
     /// A register of a `wgmma.mma_async` is accessed before the product was committed and waited for.
@@ -462,6 +469,14 @@ impl fmt::Display for Fault {
             Self::BarrierPassed { id } => write!(
                 f,
                 "these threads have ended after they went around barrier {id}, at which others wait, and did what comes after it: an aligned barrier without a count is for all threads of the block, and if a condition lets some of them leave it out, the behavior is undefined (PTX ISA 9.7.13.1); only threads that end at once may leave it out"
+            ),
+            Self::CollectivePassed => write!(
+                f,
+                "these threads have ended after they went around an instruction whose member mask names them, at which others wait, and did what comes after it: all threads of the mask that have not ended must execute it (PTX ISA 9.7.9.6, 9.7.13.9); name only those that do"
+            ),
+            Self::WarpgroupSplit { warpgroup } => write!(
+                f,
+                "the warps of warpgroup {warpgroup} do not execute the same wgmma instructions: all four must execute this one, at this place (PTX ISA 9.7.15: .aligned)"
             ),
             Self::WgmmaFence => write!(
                 f,

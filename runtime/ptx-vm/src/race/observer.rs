@@ -332,6 +332,11 @@ pub trait Observer: Send {
     fn collective(&mut self, at: At) {
         let _ = at;
     }
+    /// Threads have ended that a member mask names and that have executed code after the instruction without the instruction
+    /// itself; `at` has these threads and the instruction. It is called before the other lanes of the mask execute it.
+    fn collective_passed(&mut self, at: At) {
+        let _ = at;
+    }
     /// Lanes arrive at a CTA barrier, and wait or not.
     fn barrier_arrive(&mut self, at: At, arrival: BarrierArrival) {
         let _ = (at, arrival);
@@ -432,6 +437,11 @@ pub trait Observer: Send {
     /// Other instructions wrote the registers of the last product, and no `wgmma.fence` was executed since, or none at
     /// all.
     fn wgmma_unfenced(&mut self, at: At) {
+        let _ = at;
+    }
+    /// A warp executes a `wgmma` instruction of any kind, which all four warps of its warpgroup must execute. It is called
+    /// beside the others.
+    fn wgmma_executed(&mut self, at: At) {
         let _ = at;
     }
     /// `wgmma.commit_group`.

@@ -58,7 +58,8 @@ impl Context<'_> {
             return 0;
         }
         let past = |lane: &usize| {
-            let offset = addresses[*lane].checked_sub(window::LOCAL);
+            let address = addresses[*lane] & ((1 << window::OWNER_SHIFT) - 1);
+            let offset = address.checked_sub(window::LOCAL);
             offset.is_some_and(|offset| {
                 let offset = offset as u32;
                 self.program.local.may_pass(offset, offset + bytes) && self.past_local(offset, bytes).is_some()

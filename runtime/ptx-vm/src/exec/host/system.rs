@@ -14,6 +14,7 @@ impl Context<'_> {
     /// Reads bytes of a lane's generic memory; false if they don't exist.
     fn peek(&mut self, lane: usize, address: u64, to: &mut [u8]) -> bool {
         let length = to.len() as u64;
+        let Ok(address) = self.own_address(lane, address) else { return false };
         match address {
             window::LOCAL..window::SHARED => {
                 let size = self.program.local_bytes as usize;

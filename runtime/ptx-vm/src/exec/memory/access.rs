@@ -263,14 +263,15 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The bytes of a lane's private memory at a local address.
+    /// The offset in local memory of a lane's local address, and that in the memory of all lanes.
     pub(in crate::exec) fn local_place(
         &mut self,
         lane: usize,
         address: u64,
         bytes: u32,
         alignment: u32,
-    ) -> Result<usize, Flow> {
+    ) -> Result<(u32, usize), Flow> {
+        let address = self.own_address(lane, address)?;
         let size = u64::from(self.program.local_bytes);
         let offset = address.wrapping_sub(window::LOCAL);
         if !address.is_multiple_of(u64::from(alignment)) {
@@ -283,7 +284,7 @@ impl<'a> Context<'a> {
         if !self.warp.ended_frames.is_empty() {
             self.check_frame(lane, offset as u32, bytes)?;
         }
-        Ok(lane * size as usize + offset as usize)
+        Ok((offset as u32, lane * size as usize + offset as usize))
     }
 
     /// The lanes of the mask whose generic address is in the same window as the first one's, and that window.
@@ -300,6 +301,7 @@ pub(in crate::exec) fn window_of(address: u64) -> u8 {
         window::PARAMETERS..window::LOCAL => PARAMETER,
         window::LOCAL..window::SHARED => LOCAL,
         window::SHARED..window::SHARED_END => SHARED,
+        _ if address >> window::OWNER_SHIFT != 0 => LOCAL,
         _ => GLOBAL,
     }
 }

@@ -9,6 +9,7 @@ use crate::error::MemorySpace;
 use crate::exec::check::observe::{AccessKind, scope};
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
+use crate::exec::state::poll::digest;
 use crate::exec::state::weak::Word;
 use crate::program::{Instruction, Row};
 
@@ -19,7 +20,7 @@ pub(crate) struct Atomic;
 impl Operation for Atomic {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
         let addresses = context.addresses(i, i.a, i.has(AccessFlags::WIDE_ADDRESS), i.imm);
-        let mut changed = false;
+        let (mut changed, mut results) = (false, 0);
         let mut rest = mask;
         while rest != 0 {
             let known = (i.flags >> SPACE_SHIFT & 15) as u8;
@@ -31,18 +32,21 @@ impl Operation for Atomic {
                 _ => Err(context.invalid(None, "an atomic operation on local or parameter memory")),
             };
             match done {
-                Ok(some) => changed |= some,
+                Ok(updated) => {
+                    changed |= updated.changed;
+                    results = digest(results, updated.old);
+                }
                 Err(flow) => return flow,
             }
         }
         if changed {
             context.worker.writes += 1;
-            context.warp.last_poll = u32::MAX;
+            context.warp.polls.forget_lanes(mask);
             return Flow::Next;
         }
         let known = (i.flags >> SPACE_SHIFT & 15) as u8;
         let window = if known == GENERIC { context.same_window(&addresses, mask).0 } else { known };
-        context.poll(window == SHARED, &addresses, mask)
+        context.poll(window == SHARED, &addresses, mask, results)
     }
 }
 
@@ -64,8 +68,23 @@ fn give(context: &mut Context<'_>, i: &Instruction, lane: usize, size: u32, old:
     }
 }
 
-/// True if a value in memory has changed.
-fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mask: u32) -> Result<bool, Flow> {
+/// What an atomic of several lanes has done.
+#[derive(Default)]
+struct Updated {
+    /// Whether a value in memory has changed.
+    changed: bool,
+    /// A digest of the old values.
+    old: u64,
+}
+
+impl Updated {
+    fn note(&mut self, old: u64, new: u64) {
+        self.changed |= old != new;
+        self.old = digest(self.old, old);
+    }
+}
+
+fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mask: u32) -> Result<Updated, Flow> {
     let size = i.flags >> SIZE_SHIFT & 15;
     let flags = i.flags | AccessFlags::STRONG.bits();
     context.check_global(addresses, mask, size, alignment(i))?;
@@ -74,7 +93,7 @@ fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
     }
     let program = context.program;
     let function = &program.functions[i.list as usize + usize::from(i.has(AtomicFlags::FLUSHED_IN_GLOBAL))];
-    let mut changed = false;
+    let mut updated = Updated::default();
     for lane in lanes_of(mask) {
         let Some(allocation) = context.allocation(addresses[lane]) else {
             return Err(context.out_of_bounds(lane, MemorySpace::Global, addresses[lane], size));
@@ -88,7 +107,7 @@ fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
         let (b, c) = (operand(context, i.b, lane, size), operand(context, i.c, lane, size));
         // SAFETY: `check_global` checked bounds and alignment of this lane's access.
         let (old, new) = unsafe { update(allocation.data().add(offset as usize), size, |old| function([old, b, c])) };
-        changed |= old != new;
+        updated.note(old, new);
         if context.is_weak() {
             let word = Word { address: addresses[lane], bytes: size };
             context.weak_write(flags, word, [old, new], true);
@@ -100,7 +119,7 @@ fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
     }
     context.count_read(MemorySpace::Global, mask, size);
     context.count_write(MemorySpace::Global, mask, size);
-    Ok(changed)
+    Ok(updated)
 }
 
 /// Updates one word. Gives its old and its new value.
@@ -129,7 +148,7 @@ pub(in crate::exec) unsafe fn update(pointer: *const u8, size: u32, function: im
     }
 }
 
-fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mask: u32) -> Result<bool, Flow> {
+fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mask: u32) -> Result<Updated, Flow> {
     let size = i.flags >> SIZE_SHIFT & 15;
     let flags = i.flags | AccessFlags::STRONG.bits();
     if context.is_observed() {
@@ -139,7 +158,7 @@ fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
     context.learn_views();
     let program = context.program;
     let function = &program.functions[i.list as usize];
-    let mut changed = false;
+    let mut updated = Updated::default();
     for lane in lanes_of(mask) {
         let (block, offset) = context.shared_place(lane, addresses[lane], size, alignment(i))?;
         if !context.cluster.blocks[block].shared.is_written(offset, size) {
@@ -153,7 +172,7 @@ fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
         let old = u64::from_le_bytes(raw);
         let new = function([old, b, c]);
         bytes.copy_from_slice(&new.to_le_bytes()[..size as usize]);
-        changed |= bytes != &raw[..size as usize];
+        updated.note(old, new & u64::MAX >> (64 - 8 * size));
         give(context, i, lane, size, old);
     }
     if context.is_observed() {
@@ -161,7 +180,7 @@ fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
     }
     context.count_read(MemorySpace::Shared, mask, size);
     context.count_write(MemorySpace::Shared, mask, size);
-    Ok(changed)
+    Ok(updated)
 }
 
 /// `fence`, `membar`: scope in the flags.

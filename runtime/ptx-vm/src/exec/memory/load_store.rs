@@ -10,12 +10,12 @@ use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lane::Lane;
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
+use crate::exec::memory::local::{load_private, store_local};
 use crate::exec::memory::weak::see_older;
 use crate::exec::state::undefined::ReadFrom;
-use crate::exec::state::weak;
+use crate::exec::state::{poll, weak};
 use crate::memory::global::{Allocation, Word};
 use crate::memory::shared::POISON;
-use crate::memory::window;
 use crate::program::{Instruction, Row};
 
 /// Loads `N` contiguous elements of type `T` from address `a + imm` to row `d`, or to the rows of `list`.
@@ -25,7 +25,7 @@ pub(crate) struct Load<T, const N: usize, const SPACE: u8>(PhantomData<T>);
 pub(crate) struct Store<T, const N: usize, const SPACE: u8>(PhantomData<T>);
 
 /// The values of `N` registers.
-type Values<T, const N: usize> = [[<T as Lane>::Cell; 32]; N];
+pub(super) type Values<T, const N: usize> = [[<T as Lane>::Cell; 32]; N];
 
 impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Load<T, N, SPACE> {
     #[inline(always)]
@@ -38,7 +38,7 @@ impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Load<T, N, S
             rest &= !part;
             let done = match space {
                 SHARED => load_shared::<T, N>(context, i, &addresses, part, &mut values),
-                LOCAL | PARAMETER => load_private::<T, N>(context, &addresses, part, &mut values),
+                LOCAL | PARAMETER => load_private::<T, N>(context, i, &addresses, part, &mut values),
                 _ => load_global::<T, N>(context, i, &addresses, part, &mut values),
             };
             if let Err(flow) = done {
@@ -50,7 +50,8 @@ impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Load<T, N, S
         }
         if i.has(AccessFlags::STRONG) {
             let window = if SPACE == GENERIC { context.same_window(&addresses, mask).0 } else { SPACE };
-            return strong_load(context, i, window == SHARED, &addresses, mask);
+            let results = values_digest::<T, N>(&values, mask);
+            return strong_load(context, i, window == SHARED, &addresses, mask, results);
         }
         Flow::Next
     }
@@ -58,19 +59,33 @@ impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Load<T, N, S
 
 /// The register of element `n` of a vector of `length`.
 #[inline(always)]
-fn element_row(context: &Context<'_>, i: &Instruction, single: Row, n: usize, length: usize) -> Row {
+pub(super) fn element_row(context: &Context<'_>, i: &Instruction, single: Row, n: usize, length: usize) -> Row {
     if length == 1 { single } else { context.list(i.list, length)[n] }
 }
 
 /// Ends a strong load: orders memory, and lets other warps run if the same load is executed repeatedly.
-fn strong_load(context: &mut Context<'_>, i: &Instruction, shared: bool, addresses: &Addresses, mask: u32) -> Flow {
+fn strong_load(
+    context: &mut Context<'_>,
+    i: &Instruction,
+    shared: bool,
+    addresses: &Addresses,
+    mask: u32,
+    results: u64,
+) -> Flow {
     if shared {
         context.learn_views();
     }
     if i.has(AccessFlags::ACQUIRE) {
         fence(Ordering::Acquire);
     }
-    context.poll(shared, addresses, mask)
+    context.poll(shared, addresses, mask, results)
+}
+
+/// A digest of what the lanes of the mask have loaded.
+#[inline(never)]
+fn values_digest<T: Lane + Word, const N: usize>(values: &Values<T, N>, mask: u32) -> u64 {
+    let elements = lanes_of(mask).flat_map(|lane| values.iter().map(move |values| values[lane]));
+    elements.fold(0, |sum, cell| poll::digest(sum, T::from_cell(cell).into_bits()))
 }
 
 #[inline(always)]
@@ -217,58 +232,6 @@ fn load_distributed<T: Lane + Word, const N: usize>(
         let kind = AccessKind::HasRead { stale: 0 };
         context.observe_access(i.flags, MemorySpace::Shared, addresses, mask, Size::of::<T>(N), kind);
     }
-    Ok(())
-}
-
-/// Loads from local memory and parameters.
-#[inline(never)]
-fn load_private<T: Lane + Word, const N: usize>(
-    context: &mut Context<'_>,
-    addresses: &Addresses,
-    mask: u32,
-    values: &mut Values<T, N>,
-) -> Result<(), Flow> {
-    let size = (size_of::<T>() * N) as u32;
-    let past = context.lanes_past_local(addresses, mask, size);
-    for lane in lanes_of(mask) {
-        let address = addresses[lane];
-        let (bytes, start) = if address >= window::LOCAL {
-            let start = context.local_place(lane, address, size, size)?;
-            (context.warp.local.as_slice(), start)
-        } else {
-            let parameters = context.launch.parameters.as_slice();
-            let offset = address.wrapping_sub(window::PARAMETERS);
-            if !address.is_multiple_of(u64::from(size)) {
-                let kind = crate::exec::state::fault::FaultKind::Misaligned {
-                    space: MemorySpace::Parameter,
-                    address,
-                    alignment: size,
-                };
-                return Err(context.fail(Some(lane), kind));
-            }
-            if offset > parameters.len() as u64 || parameters.len() as u64 - offset < u64::from(size) {
-                return Err(context.out_of_bounds(lane, MemorySpace::Parameter, address, size));
-            }
-            (parameters, offset as usize)
-        };
-        for (n, values) in values.iter_mut().enumerate() {
-            let at = start + n * size_of::<T>();
-            let mut raw = [0; 8];
-            raw[..size_of::<T>()].copy_from_slice(&bytes[at..at + size_of::<T>()]);
-            values[lane] = T::from_bits(u64::from_le_bytes(raw)).to_cell();
-        }
-    }
-    if past != 0 {
-        let lane = past.trailing_zeros() as usize;
-        let offset = (addresses[lane] - window::LOCAL) as u32;
-        context.note_undefined(|_| past, lane, ReadFrom::Local { offset, bytes: size });
-    }
-    let space = if addresses[mask.trailing_zeros() as usize] >= window::LOCAL {
-        MemorySpace::Local
-    } else {
-        MemorySpace::Parameter
-    };
-    context.count_read(space, mask, size);
     Ok(())
 }
 
@@ -445,32 +408,6 @@ fn store_distributed<T: Lane + Word, const N: usize>(
         context.cluster.blocks[block].shared.mark_written(offset, size);
     }
     context.count_write(MemorySpace::DistributedShared, mask, size);
-    Ok(())
-}
-
-#[inline(never)]
-fn store_local<T: Lane + Word, const N: usize>(
-    context: &mut Context<'_>,
-    i: &Instruction,
-    addresses: &Addresses,
-    mask: u32,
-) -> Result<(), Flow> {
-    let size = (size_of::<T>() * N) as u32;
-    let past = context.lanes_past_local(addresses, mask, size);
-    for lane in lanes_of(mask) {
-        let start = context.local_place(lane, addresses[lane], size, size)?;
-        if past >> lane & 1 != 0 {
-            return Err(context.out_of_bounds(lane, MemorySpace::Local, addresses[lane], size));
-        }
-        for n in 0..N {
-            let row = element_row(context, i, i.b, n, N);
-            let value: T = context.get(row, lane);
-            let at = start + n * size_of::<T>();
-            let bytes = value.into_bits().to_le_bytes();
-            context.warp.local[at..at + size_of::<T>()].copy_from_slice(&bytes[..size_of::<T>()]);
-        }
-    }
-    context.count_write(MemorySpace::Local, mask, size);
     Ok(())
 }
 

@@ -6,4 +6,5 @@ pub(crate) mod bulk;
 pub(crate) mod copies;
 pub(crate) mod frame;
 pub(crate) mod load_store;
+pub(crate) mod local;
 mod weak;

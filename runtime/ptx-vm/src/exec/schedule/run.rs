@@ -50,11 +50,8 @@ pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
     let code = context.program.code.as_slice();
     let start = budget;
     let stop = loop {
-        if context.warp.pc >= context.warp.next_pc
-            && !context.warp.regroup()
-            && let Err(stop) = meet(context)
-        {
-            break stop;
+        if context.warp.pc >= context.warp.next_pc && !context.warp.regroup() {
+            break meet(context);
         }
         if budget == 0 {
             if slice.rotates && !context.warp.is_converged() {
@@ -73,7 +70,7 @@ pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
         let guard = context.predicate(instruction.guard) ^ if instruction.negated { u32::MAX } else { 0 };
         let mask = active & guard;
         context.warp.pc = pc + 1;
-        if mask == 0 {
+        if mask == 0 && context.undefined_guard(instruction, active) == 0 {
             continue;
         }
         context.pc = pc;
@@ -81,8 +78,13 @@ pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
         if context.counting {
             context.worker.executed[pc as usize] += 1;
         }
-        if !context.warp.undefined.is_empty() && context.follow_undefined(instruction, mask).is_err() {
-            break Stop::Fault;
+        if !context.warp.undefined.is_empty() {
+            if context.follow_undefined(instruction, mask).is_err() {
+                break Stop::Fault;
+            }
+            if mask == 0 {
+                continue;
+            }
         }
         if !context.warp.products.in_flight.is_empty() {
             context.follow_products(mask);
@@ -167,7 +169,7 @@ fn next_group(context: &mut Context<'_>) -> Option<Stop> {
     if context.warp.mask != 0 || context.warp.choose() {
         return None;
     }
-    meet(context).err()
+    Some(meet(context))
 }
 
 fn exit(context: &mut Context<'_>, mask: u32, active: u32) -> Option<Stop> {
@@ -187,46 +189,20 @@ fn exit(context: &mut Context<'_>, mask: u32, active: u32) -> Option<Stop> {
     next_group(context)
 }
 
-/// All groups of the warp wait for each other. Lanes may execute `bar.warp.sync` at different places; every other
-/// instruction must be reached by all at one place.
-fn meet(context: &mut Context<'_>) -> Result<(), Stop> {
-    let waiting = context.warp.lanes_waiting();
-    let program = context.program;
-    let is_barrier =
-        |pc: u32| program.opcodes[program.origins[pc as usize].opcode as usize].starts_with("bar.warp.sync");
-    let groups = context.warp.groups.clone();
-    if waiting == context.warp.living() && groups.iter().all(|g| is_barrier(g.pc)) {
-        let members =
-            |pc: u32, mask: u32| -> u32 { context.get(program.code[pc as usize].a, mask.trailing_zeros() as usize) };
-        let first = groups.first().map_or(0, |g| members(g.pc, g.mask));
-        if groups.iter().all(|g| members(g.pc, g.mask) & context.warp.living() == first & context.warp.living())
-            && first & context.warp.living() == waiting
-        {
-            if context.is_observed() {
-                let at = context.at(waiting);
-                context.tell(|o| o.warp_sync(at));
-            }
-            context.warp.groups.clear();
-            for group in groups {
-                context.warp.set_aside(group.pc + 1, group.mask, false);
-            }
-            context.warp.update_next();
-            context.warp.choose();
-            return Ok(());
-        }
-    }
-    let places: Vec<_> = groups
-        .iter()
-        .map(|g| format!("lanes {:#010x} at PTX line {}", g.mask, program.origins[g.pc as usize].line))
-        .collect();
+/// All groups of the warp wait for lanes that can't come: none is left that runs.
+fn meet(context: &mut Context<'_>) -> Stop {
+    let origins = &context.program.origins;
+    let groups = &context.warp.groups;
+    let places: Vec<_> =
+        groups.iter().map(|g| format!("lanes {:#010x} at PTX line {}", g.mask, origins[g.pc as usize].line)).collect();
     if let Some(group) = groups.first() {
         context.pc = group.pc;
     }
     let message = format!(
-        "lanes of the warp wait for lanes that never come: {} (instructions of a whole warp or of a member mask must be \
-         executed by all its lanes at one place)",
+        "lanes of the warp wait for lanes that never come: {} (an instruction of a whole warp must be executed by all its \
+         lanes at one place; one with a member mask by all lanes that the mask names, with the same qualifiers and mask)",
         places.join(", ")
     );
     context.invalid(None, message);
-    Err(Stop::Fault)
+    Stop::Fault
 }

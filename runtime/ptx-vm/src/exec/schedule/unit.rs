@@ -6,6 +6,7 @@ use crate::exec::memory::bulk;
 use crate::exec::schedule::run::{Slice, Stop, run};
 use crate::exec::state::block::{Block, Cluster};
 use crate::exec::state::launch::LaunchState;
+use crate::exec::state::local_written::LocalWritten;
 use crate::exec::state::warp::{RowFile, Status, Warp};
 use crate::exec::state::worker::WorkerState;
 use crate::memory::shared::SharedMemory;
@@ -93,6 +94,9 @@ impl Unit {
         }
         for warp in &mut self.warps {
             warp.restart();
+            if launch.checked {
+                Context::begin_undefined(warp, launch.program);
+            }
             let index = self.cluster.blocks[warp.block].index;
             for fill in launch.changing_fills() {
                 let value = match fill.source {
@@ -253,7 +257,7 @@ impl Unit {
             return;
         }
         for after in &program.after_barriers {
-            let waits = |warp: &Warp| warp.status == Status::Barrier(id) && warp.pc == after.barrier + 1;
+            let waits = |warp: &Warp| warp.status == Status::Barrier(id) && warp.pc == after.instruction + 1;
             if !of_block().any(waits) {
                 continue;
             }
@@ -261,7 +265,7 @@ impl Unit {
                 let around = |lane: &usize| after.contains(warp.last_access[*lane]);
                 let lanes = lanes_of(warp.exited).filter(around).fold(0, |lanes, lane| lanes | 1 << lane);
                 if lanes != 0 {
-                    let at = At { rank: rank as u32, warp: warp.index, lanes, pc: after.barrier };
+                    let at = At { rank: rank as u32, warp: warp.index, lanes, pc: after.instruction };
                     observer.barrier_passed(at, id.into());
                 }
             }
@@ -343,12 +347,13 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
         next_pc: u32::MAX,
         fair: false,
         status: Status::Done,
-        last_poll: u32::MAX,
-        polls: vec![],
+        polls: Default::default(),
         suspended: 0,
         slept: 0,
         local: vec![0; program.local_bytes as usize * 32],
+        local_written: LocalWritten::new(if launch.checked { program.local_bytes } else { 0 }),
         ended_frames: vec![],
+        passed: vec![],
         copies: Default::default(),
         bulk: Default::default(),
         products: Default::default(),

@@ -9,6 +9,7 @@ pub(in crate::exec) mod copies;
 pub(in crate::exec) mod fault;
 pub(in crate::exec) mod in_flight;
 pub(in crate::exec) mod launch;
+pub(in crate::exec) mod local_written;
 pub(in crate::exec) mod poll;
 pub(in crate::exec) mod products;
 pub(in crate::exec) mod undefined;

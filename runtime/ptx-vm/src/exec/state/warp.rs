@@ -3,7 +3,8 @@
 use crate::exec::state::barrier::Reduction;
 use crate::exec::state::bulk::BulkGroups;
 use crate::exec::state::copies::CopyGroups;
-use crate::exec::state::poll::Poll;
+use crate::exec::state::local_written::LocalWritten;
+use crate::exec::state::poll::Polls;
 use crate::exec::state::products::WarpProducts;
 use crate::exec::state::undefined::UndefinedValues;
 use crate::exec::state::weak::Views;
@@ -53,15 +54,16 @@ pub(in crate::exec) struct Warp {
     /// Whether the order of program counters is ignored, so that starved lanes get a turn.
     pub(in crate::exec) fair: bool,
     pub(in crate::exec) status: Status,
-    /// The place of the last strong load, which shows polling.
-    pub(in crate::exec) last_poll: u32,
-    /// What lanes polled last.
-    pub(in crate::exec) polls: Vec<Poll>,
+    /// What its lanes poll.
+    pub(in crate::exec) polls: Polls,
     /// Lanes that `mbarrier.try_wait` suspended at the end of the last turn.
     pub(in crate::exec) suspended: u32,
     /// The number of turns in a row that it has not taken, because all its lanes were suspended.
     pub(in crate::exec) slept: u32,
     pub(in crate::exec) local: Vec<u8>,
+    pub(in crate::exec) local_written: LocalWritten,
+    /// Instructions with a member mask, at which lanes wait, and the lanes of the mask that have passed it by.
+    pub(in crate::exec) passed: Vec<(u32, u32)>,
     /// Start and size in local memory of the frames of functions that have returned, and in which lanes.
     pub(in crate::exec) ended_frames: Vec<(u32, u32, u32)>,
     pub(in crate::exec) copies: CopyGroups,
@@ -108,7 +110,6 @@ impl Warp {
         self.next_pc = u32::MAX;
         self.fair = false;
         self.status = Status::Ready;
-        self.last_poll = u32::MAX;
         self.polls.clear();
         self.suspended = 0;
         self.slept = 0;
@@ -117,6 +118,8 @@ impl Warp {
         self.products.clear();
         self.undefined.clear();
         self.ended_frames.clear();
+        self.local_written.clear();
+        self.passed.clear();
         self.views = Views::default();
         self.cluster_phase = None;
         self.barrier_result = None;
@@ -183,9 +186,29 @@ impl Warp {
         self.update_next();
     }
 
-    /// The lanes of all groups that wait for other lanes of the warp, as a mask.
-    pub(in crate::exec) fn lanes_waiting(&self) -> u32 {
-        self.groups.iter().filter(|g| g.waits).fold(0, |all, g| all | g.mask)
+    /// Lanes that wait for others at `pc` have done so, and go on behind it.
+    pub(in crate::exec) fn release(&mut self, pc: u32, lanes: u32) {
+        for group in self.groups.iter_mut().filter(|g| g.waits && g.pc == pc) {
+            group.mask &= !lanes;
+        }
+        self.groups.retain(|g| g.mask != 0);
+        self.set_aside(pc + 1, lanes, false);
+        self.update_next();
+    }
+
+    /// Records that lanes pass by an instruction whose member mask names them.
+    pub(in crate::exec) fn pass(&mut self, pc: u32, lanes: u32) {
+        match self.passed.iter_mut().find(|passed| passed.0 == pc) {
+            Some(passed) => passed.1 |= lanes,
+            None if lanes != 0 => self.passed.push((pc, lanes)),
+            None => {}
+        }
+    }
+
+    /// The lanes that have passed by an instruction; forgets them.
+    pub(in crate::exec) fn take_passed(&mut self, pc: u32) -> u32 {
+        let place = self.passed.iter().position(|passed| passed.0 == pc);
+        place.map_or(0, |place| self.passed.swap_remove(place).1)
     }
 }
 
@@ -210,6 +233,12 @@ impl RowFile {
     /// A 32-bit register.
     pub(in crate::exec) fn narrow(&mut self, row: u32) -> &mut [u32; 32] {
         &mut self.rows[row as usize].0
+    }
+
+    /// Sets one lane of a 64-bit register.
+    pub(in crate::exec) fn set_wide(&mut self, row: u32, lane: usize, value: u64) {
+        let (row, word) = (row as usize + lane / 16, lane % 16 * 2);
+        (self.rows[row].0[word], self.rows[row].0[word + 1]) = (value as u32, (value >> 32) as u32);
     }
 
     /// Fills a 64-bit register.

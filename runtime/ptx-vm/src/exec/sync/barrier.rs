@@ -14,6 +14,8 @@ impl Operation for BarrierOperation {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
         let aligned = !i.has(BarrierFlags::UNALIGNED);
         let living = context.warp.living();
+        // With their places.
+        let mut elsewhere: Vec<(u32, u32)> = vec![];
         if mask != living {
             if aligned && mask != context.active {
                 let active = context.active;
@@ -24,15 +26,17 @@ impl Operation for BarrierOperation {
                     ),
                 );
             }
-            // The other lanes may still arrive.
-            return Flow::RetryTogether;
+            // The other lanes may still arrive. Without `.aligned` they may do so at another place.
+            if !aligned && i.modifiers::<BarrierFlags>() & BarrierFlags::REDUCTION == BarrierFlags::empty() {
+                elsewhere.extend(context.groups_at_same_text());
+            }
+            if elsewhere.iter().fold(mask, |all, group| all | group.1) != living {
+                return Flow::RetryTogether;
+            }
         }
-        let lane = mask.trailing_zeros() as usize;
-        let id: u32 = context.get(i.a, lane);
-        let count = if i.has(BarrierFlags::COUNTED) { context.get(i.b, lane) } else { 0u32 };
-        if lanes_of(mask).any(|l| {
-            context.get::<u32>(i.a, l) != id || i.has(BarrierFlags::COUNTED) && context.get::<u32>(i.b, l) != count
-        }) {
+        let (id, count) = operands(context, i, mask.trailing_zeros() as usize);
+        let differs = |i: &Instruction, lanes| lanes_of(lanes).any(|lane| operands(context, i, lane) != (id, count));
+        if differs(i, mask) || elsewhere.iter().any(|&(pc, lanes)| differs(&context.program.code[pc as usize], lanes)) {
             return context.invalid(None, "a barrier's number or count differs between the lanes of a warp");
         }
         if id >= 16 {
@@ -42,8 +46,16 @@ impl Operation for BarrierOperation {
             return context
                 .invalid(None, format!("a barrier's thread count must be a positive multiple of 32, not {count}"));
         }
-        arrive(context, i, mask, id, count)
+        for (pc, lanes) in elsewhere {
+            context.warp.release(pc, lanes);
+        }
+        arrive(context, i, living, id, count)
     }
+}
+
+/// The number of a lane's barrier, and the count of its threads; 0 if none is given.
+fn operands(context: &Context<'_>, i: &Instruction, lane: usize) -> (u32, u32) {
+    (context.get(i.a, lane), if i.has(BarrierFlags::COUNTED) { context.get(i.b, lane) } else { 0 })
 }
 
 fn arrive(context: &mut Context<'_>, i: &Instruction, mask: u32, id: u32, count: u32) -> Flow {

@@ -3,94 +3,25 @@
 
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
+use crate::program::Instruction;
 use crate::program::flags::CollectiveFlags;
-use crate::program::{Instruction, Row};
-
-impl Context<'_> {
-    /// Calls `then` for the lanes of each member mask in `row`, when all lanes that the mask names are here. Lanes with
-    /// different masks, such as the tiles of cooperative groups, form separate exchanges.
-    #[inline(always)]
-    fn each_group(&mut self, row: Row, mask: u32, mut then: impl FnMut(&mut Self, u32)) -> Flow {
-        let members: u32 = self.get(row, mask.trailing_zeros() as usize);
-        let mut other = 0;
-        for (lane, value) in self.lanes::<u32>(row).iter().enumerate() {
-            other |= if mask >> lane & 1 != 0 { value ^ members } else { 0 };
-        }
-        if other == 0 {
-            if let Err(flow) = self.gather(members, mask) {
-                return flow;
-            }
-            self.tell_of_group(mask);
-            then(self, mask);
-            return Flow::Next;
-        }
-        let groups = self.groups(row, mask);
-        let mut missing = false;
-        for &(members, lanes) in &groups {
-            match self.gather(members, lanes) {
-                Ok(()) => {}
-                Err(Flow::RetryTogether) => missing = true,
-                Err(flow) => return flow,
-            }
-        }
-        if missing {
-            return Flow::RetryTogether;
-        }
-        for (_, lanes) in groups {
-            self.tell_of_group(lanes);
-            then(self, lanes);
-        }
-        Flow::Next
-    }
-
-    /// The different member masks in `row`, each with its lanes.
-    #[cold]
-    fn groups(&self, row: Row, mask: u32) -> Vec<(u32, u32)> {
-        let mut groups: Vec<(u32, u32)> = vec![];
-        for lane in lanes_of(mask) {
-            let members: u32 = self.get(row, lane);
-            match groups.iter_mut().find(|group| group.0 == members) {
-                Some(group) => group.1 |= 1 << lane,
-                None => groups.push((members, 1 << lane)),
-            }
-        }
-        groups
-    }
-
-    /// Checks that the lanes are those of their member mask. Waits for lanes that are not here yet.
-    fn gather(&mut self, members: u32, lanes: u32) -> Result<(), Flow> {
-        if lanes & !members != 0 {
-            let lane = (lanes & !members).trailing_zeros() as usize;
-            let message = format!("the lane is not in the member mask {members:#010x}");
-            return Err(self.invalid(Some(lane), message));
-        }
-        let here = self.active & members & !lanes;
-        if here != 0 {
-            let message = format!("lanes {here:#010x} are in the member mask {members:#010x} and pass it by");
-            return Err(self.invalid(None, message));
-        }
-        if lanes == members & self.warp.living() { Ok(()) } else { Err(Flow::RetryTogether) }
-    }
-
-    fn tell_of_group(&mut self, lanes: u32) {
-        if self.is_observed() {
-            let at = self.at(lanes);
-            self.tell(|o| o.collective(at));
-        }
-    }
-}
 
 /// `bar.warp.sync a`.
 pub(crate) struct WarpBarrier;
 
 impl Operation for WarpBarrier {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        context.each_group(i.a, mask, |context, mask| {
-            if context.is_observed() {
-                let at = context.at(mask);
-                context.tell(|o| o.warp_sync(at));
-            }
-        })
+        context.each_group(
+            i,
+            mask,
+            |_, i| i.a,
+            |context, _, mask| {
+                if context.is_observed() {
+                    let at = context.at(mask);
+                    context.tell(|o| o.warp_sync(at));
+                }
+            },
+        )
     }
 }
 
@@ -105,8 +36,7 @@ pub(crate) struct Shuffle<const MODE: u8>;
 impl<const MODE: u8> Operation for Shuffle<MODE> {
     #[inline(always)]
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        let members = context.list(i.list, 1)[0];
-        context.each_group(members, mask, |context, mask| Self::exchange(context, i, mask))
+        context.each_group(i, mask, |context, i| context.list(i.list, 1)[0], Self::exchange)
     }
 }
 
@@ -157,7 +87,7 @@ pub(crate) struct Vote<const MODE: u8>;
 
 impl<const MODE: u8> Operation for Vote<MODE> {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        context.each_group(i.a, mask, |context, mask| Self::count(context, i, mask))
+        context.each_group(i, mask, |_, i| i.a, Self::count)
     }
 }
 
@@ -183,7 +113,7 @@ pub(crate) struct Match;
 
 impl Operation for Match {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        context.each_group(i.b, mask, |context, mask| Self::compare(context, i, mask))
+        context.each_group(i, mask, |_, i| i.b, Self::compare)
     }
 }
 
@@ -219,11 +149,17 @@ impl Operation for Redux {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
         let program = context.program;
         let function = &program.functions[i.list as usize];
-        context.each_group(i.b, mask, |context, mask| {
-            let values = context.lanes::<u32>(i.a);
-            let folded = lanes_of(mask).map(|l| u64::from(values[l])).reduce(|x, y| function([x, y, 0]) & 0xffff_ffff);
-            context.put::<u32>(i.d, &[folded.unwrap_or(0) as u32; 32], mask);
-        })
+        context.each_group(
+            i,
+            mask,
+            |_, i| i.b,
+            |context, i, mask| {
+                let values = context.lanes::<u32>(i.a);
+                let folded =
+                    lanes_of(mask).map(|l| u64::from(values[l])).reduce(|x, y| function([x, y, 0]) & 0xffff_ffff);
+                context.put::<u32>(i.d, &[folded.unwrap_or(0) as u32; 32], mask);
+            },
+        )
     }
 }
 
@@ -232,11 +168,16 @@ pub(crate) struct Elect;
 
 impl Operation for Elect {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
-        context.each_group(i.a, mask, |context, mask| {
-            let leader = mask.trailing_zeros();
-            context.put::<u32>(i.d, &[leader; 32], mask);
-            context.put_predicate(i.p, 1 << leader, mask);
-        })
+        context.each_group(
+            i,
+            mask,
+            |_, i| i.a,
+            |context, i, mask| {
+                let leader = mask.trailing_zeros();
+                context.put::<u32>(i.d, &[leader; 32], mask);
+                context.put_predicate(i.p, 1 << leader, mask);
+            },
+        )
     }
 }
 

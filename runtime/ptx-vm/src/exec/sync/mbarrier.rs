@@ -7,7 +7,7 @@ use std::fmt;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
-use crate::exec::state::poll::{Poll, Target};
+use crate::exec::state::poll::{Poll, Target, digest};
 use crate::exec::state::warp::Status;
 use crate::memory::window;
 use crate::program::Instruction;
@@ -325,6 +325,7 @@ impl Operation for TestWait {
         let addresses = context.mbarrier_addresses(i);
         let mut complete = 0;
         let mut waiting: Vec<(Target, u32)> = vec![];
+        let mut waited = [0; 32];
         // Lanes mostly wait for one mbarrier.
         let mut found: Option<(u64, (usize, u32, Mbarrier))> = None;
         for lane in lanes_of(mask) {
@@ -336,14 +337,15 @@ impl Operation for TestWait {
                 },
             };
             found = Some((addresses[lane], (block, offset, barrier)));
-            let waited = if i.has(MbarrierFlags::PARITY) {
+            let parity = if i.has(MbarrierFlags::PARITY) {
                 u64::from(context.get::<u32>(i.b, lane) & 1)
             } else {
                 context.get::<u64>(i.b, lane) & 1
             };
-            complete |= u32::from(barrier.phase != waited) << lane;
-            if barrier.phase == waited {
-                let mine = Target::Mbarrier { block, offset, parity: waited };
+            waited[lane] = parity;
+            complete |= u32::from(barrier.phase != parity) << lane;
+            if barrier.phase == parity {
+                let mine = Target::Mbarrier { block, offset, parity };
                 match waiting.iter_mut().find(|(target, _)| *target == mine) {
                     Some((_, lanes)) => *lanes |= 1 << lane,
                     None => waiting.push((mine, 1 << lane)),
@@ -362,19 +364,17 @@ impl Operation for TestWait {
             let wait = MbarrierWait { addresses: &shared, order: order(i.flags), scope, parity };
             context.tell(|o| o.mbarrier_waited(at, &wait));
         }
-        if waiting.is_empty() {
-            context.warp.last_poll = u32::MAX;
+        let suspends = i.has(MbarrierFlags::SUSPENDS);
+        let results = lanes_of(mask).fold(complete.into(), |sum, lane| digest(sum, addresses[lane]));
+        let results = lanes_of(mask).fold(results, |sum, lane| digest(sum, waited[lane]));
+        let repeats = context.warp.polls.repeats(context.pc, mask, results);
+        if waiting.is_empty() || !suspends && !repeats {
             return Flow::Next;
         }
-        if !i.has(MbarrierFlags::SUSPENDS) && context.warp.last_poll != context.pc {
-            context.warp.last_poll = context.pc;
-            return Flow::Next;
-        }
-        for (target, lanes) in waiting {
-            context.warp.note_poll(Poll { pc: context.pc, lanes, target });
-            if i.has(MbarrierFlags::SUSPENDS) {
-                context.warp.suspended |= lanes;
-            }
+        let pc = context.pc;
+        context.warp.polls.fail(pc, mask, waiting.iter().map(|&(target, lanes)| Poll { pc, lanes, target }));
+        if suspends {
+            context.warp.suspended |= mask & !complete;
         }
         context.warp.status = Status::Polling;
         Flow::Pause

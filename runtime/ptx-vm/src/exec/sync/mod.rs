@@ -4,5 +4,6 @@ pub(crate) mod barrier;
 pub(crate) mod clusters;
 pub(crate) mod collective;
 pub(crate) mod mbarrier;
+mod members;
 pub(in crate::exec) mod polling;
 pub(crate) mod proxy;

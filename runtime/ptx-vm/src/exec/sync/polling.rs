@@ -6,21 +6,12 @@ use crate::exec::memory::access::Addresses;
 use crate::exec::schedule::unit::Unit;
 use crate::exec::state::block::Cluster;
 use crate::exec::state::launch::LaunchState;
-use crate::exec::state::poll::{Poll, Target};
+use crate::exec::state::poll::{Poll, Target, digest};
 use crate::exec::state::warp::{Status, Warp};
 use crate::exec::sync::mbarrier::Mbarrier;
 use crate::race::{Names, Space, shared_address};
 
 impl Warp {
-    /// Records what lanes poll for now, in place of what they polled for before.
-    pub(in crate::exec) fn note_poll(&mut self, poll: Poll) {
-        for earlier in &mut self.polls {
-            earlier.lanes &= !poll.lanes;
-        }
-        self.polls.retain(|p| p.lanes != 0);
-        self.polls.push(poll);
-    }
-
     /// Whether it would only be suspended again in its next turn: no lane can run, and nothing has come that its lanes wait for.
     /// It takes a turn now and then all the same, since a wait may end after a time, and what follows may help others.
     pub(in crate::exec) fn sleeps(&mut self, cluster: &Cluster) -> bool {
@@ -33,7 +24,7 @@ impl Warp {
         };
         let sleeps = nobody_runs
             && self.slept < MOST
-            && !self.polls.iter().any(|poll| poll.lanes & self.suspended != 0 && has_come(poll));
+            && !self.polls.failing().iter().any(|poll| poll.lanes & self.suspended != 0 && has_come(poll));
         self.slept = if sleeps { self.slept + 1 } else { 0 };
         sleeps
     }
@@ -41,20 +32,22 @@ impl Warp {
     /// Whether what it polls for may come from outside of the cluster.
     fn polls_outside(&self) -> bool {
         self.status == Status::Polling
-            && (self.polls.is_empty() || self.polls.iter().any(|p| matches!(p.target, Target::Global(_))))
+            && (self.polls.failing().is_empty()
+                || self.polls.failing().iter().any(|p| matches!(p.target, Target::Global(_))))
     }
 }
 
 impl Context<'_> {
-    /// A strong load, or an atomic without success. If it is executed a second time in a row, other warps run first.
-    pub(in crate::exec) fn poll(&mut self, shared: bool, addresses: &Addresses, mask: u32) -> Flow {
-        if self.warp.last_poll != self.pc {
-            self.warp.last_poll = self.pc;
+    /// A strong load, or an atomic without success, with a digest of its results. If it is executed again and gives the
+    /// same, other warps run first.
+    pub(in crate::exec) fn poll(&mut self, shared: bool, addresses: &Addresses, mask: u32, results: u64) -> Flow {
+        let places = lanes_of(mask).fold(results, |sum, lane| digest(sum, addresses[lane]));
+        if !self.warp.polls.repeats(self.pc, mask, places) {
             return Flow::Next;
         }
         let address = addresses[mask.trailing_zeros() as usize];
         let target = if shared { Target::Shared(self.shared_address(address)) } else { Target::Global(address) };
-        self.warp.note_poll(Poll { pc: self.pc, lanes: mask, target });
+        self.warp.polls.fail(self.pc, mask, [Poll { pc: self.pc, lanes: mask, target }]);
         self.warp.status = Status::Polling;
         Flow::Pause
     }
@@ -104,7 +97,7 @@ impl Unit {
 
     /// What the groups of lanes of a warp wait for, if the warp has polling lanes.
     fn pollers(&mut self, index: usize, launch: &LaunchState<'_>, waiters: &mut Vec<Waiter>) {
-        let polls = self.warps[index].polls.clone();
+        let polls = self.warps[index].polls.failing().to_vec();
         let mut explained = 0;
         for poll in polls {
             let lanes = poll.lanes & self.warps[index].living();

@@ -10,8 +10,8 @@ use crate::exec::state::undefined::ReadFrom;
 use crate::memory::window;
 use crate::numerics::fragment::{self, TileRows};
 use crate::numerics::mma::Mma;
-use crate::program::Instruction;
 use crate::program::flags::{AccessFlags, MatrixFlags};
+use crate::program::{Instruction, Row};
 
 impl Context<'_> {
     /// Checks that a whole warp executes a matrix instruction.
@@ -130,6 +130,10 @@ impl<const N: usize> Operation for StoreMatrix<N> {
             return flow;
         }
         context.mark_shared_written(&offsets, rows, 16);
+        if !context.warp.undefined.is_empty() {
+            let registers: [Row; N] = std::array::from_fn(|n| if N == 1 { i.b } else { context.list(i.list, N)[n] });
+            context.mark_undefined_matrix(&registers, &offsets, i.has(MatrixFlags::TRANSPOSED));
+        }
         context.count_shared(false, &offsets, rows, 16);
         context.worker.writes += 1;
         let data = context.shared;

@@ -51,6 +51,8 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     let d_rows = &list[..registers];
     observe_reads(context, form, &issued)?;
     if context.is_observed() {
+        let at = context.at(u32::MAX);
+        context.tell(|o| o.wgmma_executed(at));
         observe_registers(context, if issued.scale_d { d_rows } else { &[] }, a_rows);
         observe_issue(context, &issued, d_rows, a_rows);
     }
@@ -268,7 +270,7 @@ impl Operation for WarpgroupGroup {
         }
         let waits = !i.has(WgmmaFlags::FENCE) && !i.has(WgmmaFlags::COMMIT);
         if waits && !context.warpgroup_has_issued(i.imm as u32) {
-            context.warp.note_poll(Poll { pc: context.pc, lanes: mask, target: Target::Warpgroup });
+            context.warp.polls.wait_for(Poll { pc: context.pc, lanes: mask, target: Target::Warpgroup });
             context.warp.status = Status::Polling;
             return Flow::RetryLater;
         }
@@ -282,6 +284,7 @@ impl Operation for WarpgroupGroup {
         }
         if context.is_observed() {
             let at = context.at(mask);
+            context.tell(|o| o.wgmma_executed(at));
             context.tell(|o| match i.modifiers::<WgmmaFlags>() {
                 WgmmaFlags::FENCE => {}
                 WgmmaFlags::COMMIT => o.wgmma_commit(at),

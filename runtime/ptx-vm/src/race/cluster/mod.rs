@@ -4,6 +4,7 @@ mod access;
 mod asynchronous;
 mod registers;
 mod synchronise;
+mod warpgroups;
 
 use self::access::by_address;
 use super::clock::Knowledge;
@@ -35,6 +36,7 @@ struct Block {
     remote: HashMap<(u32, u32), (u32, u32)>,
     ended: bool,
     registers: registers::Pool,
+    warpgroups: warpgroups::Warpgroups,
 }
 
 /// The [`Observer`] of one cluster.
@@ -90,6 +92,7 @@ impl ClusterDetector {
             remote: HashMap::new(),
             ended: false,
             registers: registers::Pool::default(),
+            warpgroups: warpgroups::Warpgroups::default(),
         };
         Self {
             index,
@@ -153,6 +156,7 @@ impl ClusterDetector {
             }
         }
         self.check_registers(rank, &mut faults);
+        self.check_warpgroups(rank, &mut faults);
         let layout = self.launch.layout;
         let warps = (rank * layout.warps) as usize..((rank + 1) * layout.warps) as usize;
         let block = &mut self.blocks[rank as usize];
@@ -239,6 +243,9 @@ impl Observer for ClusterDetector {
             self.warp(at).sync(at.lanes);
         }
     }
+    fn collective_passed(&mut self, at: At) {
+        self.fault(at, at.lanes, Fault::CollectivePassed);
+    }
     fn barrier_arrive(&mut self, at: At, arrival: BarrierArrival) {
         self.arrives(at, arrival);
     }
@@ -311,6 +318,9 @@ impl Observer for ClusterDetector {
     }
     fn wgmma_unfenced(&mut self, at: At) {
         self.fault(at, at.lanes, Fault::WgmmaFence);
+    }
+    fn wgmma_executed(&mut self, at: At) {
+        self.executes_wgmma(at);
     }
     fn wgmma_commit(&mut self, at: At) {
         self.warp(at).wgmma_commits += 1;

@@ -1,16 +1,15 @@
-//! What comes after a barrier for good.
+//! What comes after an instruction for good.
 
-/// An aligned barrier of all threads of the block, and the code after it from which it can't be reached again. A thread
-/// that executes this code without the barrier has gone around it.
+/// An aligned barrier of all threads of the block, or an instruction with a member mask, and the code after it from which it
+/// can't be reached again. A thread that executes this code without the instruction has gone around it.
 #[derive(Clone, Debug)]
-pub(crate) struct AfterBarrier {
-    /// The barrier's instruction.
-    pub(crate) barrier: u32,
+pub(crate) struct After {
+    pub(crate) instruction: u32,
     /// Start and end of the parts of that code, in order.
     pub(crate) code: Vec<(u32, u32)>,
 }
 
-impl AfterBarrier {
+impl After {
     /// Whether an instruction belongs to that code.
     pub(crate) fn contains(&self, pc: u32) -> bool {
         let part = self.code.partition_point(|(_, end)| *end <= pc);
