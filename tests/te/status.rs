@@ -249,3 +249,65 @@ proptest! {
         prop_assert_eq!(failed, divides || bad < 0 || bad >= if columns { COLUMNS } else { ROWS } as i64);
     }
 }
+
+/// What a scheduled program reads outside by itself, for some sizes: reported, and never read. For the others it is right.
+#[test]
+fn scheduled_programs_report_what_they_read_outside() -> Result<(), TeError> {
+    let n = var("n");
+    let a = te::placeholder([n], "A");
+    let next = te::compute([n], "C", |[i]| a.at([i + 1]))?;
+    let guarded = te::compute([n], "C", |[i]| (i + 1).less(n).select(a.at([i + 1]), 0.5))?;
+    let half = te::compute([n], "C", |[i]| a.at([i * 2 % 8]))?;
+    let k = te::reduce_axis((0, 3), "k");
+    let window = te::compute([n], "C", |[i]| te::sum(a.at([i + k]), [k]))?;
+    type Read = fn(usize, usize) -> Option<f32>;
+    // Of the values 1, 2, … what an element is; `None` where it reads outside.
+    let cases: [(&Tensor, Read); 4] = [
+        (&next, |i, n| (i + 1 < n).then_some((i + 2) as f32)),
+        (&guarded, |i, n| Some(if i + 1 < n { (i + 2) as f32 } else { 0.5 })),
+        (&half, |i, n| (i * 2 % 8 < n).then_some((i * 2 % 8 + 1) as f32)),
+        (&window, |i, n| (i + 2 < n).then_some((3 * i + 6) as f32)),
+    ];
+    for device in devices("scheduled_programs_report_what_they_read_outside") {
+        for (c, read) in &cases {
+            for (way, name) in ["plain", "in blocks", "in vectors", "through shared memory"].into_iter().enumerate() {
+                let mut s = te::create_schedule(&[c]);
+                let cached = if way == 3 { Some(s.cache_read(&a, "shared", &[c])?) } else { None };
+                if way > 0 {
+                    let stage = s.stage(c)?;
+                    let (block, thread) = stage.split(c.axis(0)?, if way == 2 { 32 } else { 4 })?;
+                    stage.bind(block, te::thread_axis("blockIdx.x"))?;
+                    if way == 2 {
+                        let (thread, lanes) = stage.split(thread, 4)?;
+                        stage.bind(thread, te::thread_axis("threadIdx.x"))?;
+                        // The window's sum is no loop of lanes.
+                        if *c != &window {
+                            stage.vectorize(lanes)?;
+                        }
+                    } else {
+                        stage.bind(thread, te::thread_axis("threadIdx.x"))?;
+                    }
+                    if let Some(cached) = cached {
+                        s.compute_at(&cached, c, block)?;
+                    }
+                }
+                let kernel = te::lower(&s, &[&a, c], "main")?.build(&device)?;
+                for size in [1, 4, 5, 8, 64] {
+                    let values: Vec<f32> = (1..=size).map(|x| x as f32).collect();
+                    let input = device.tensor(&values, [size])?;
+                    let wanted: Option<Vec<f32>> = (0..size).map(|i| read(i, size)).collect();
+                    let mut result = device.zeros::<f32>([size])?;
+                    let run = kernel.run(&[(&input).into(), (&mut result).into()]);
+                    let got = outcome(&device, run, &result);
+                    let what = format!("{} of {size}, {name}, on {device}", c.name());
+                    match (got, wanted) {
+                        (Ok(got), Some(wanted)) => assert_eq!(got, wanted, "{what}"),
+                        (Err(DataError::Element { .. }), None) => {}
+                        other => panic!("{what}: {other:?}"),
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

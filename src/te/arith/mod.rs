@@ -51,6 +51,11 @@ impl Context {
         self.ranges.pop();
     }
 
+    /// Whether a counter is in scope.
+    pub(crate) fn knows(&self, counter: Var) -> bool {
+        self.ranges.iter().any(|(known, ..)| *known == counter)
+    }
+
     /// Whether `a < b` for all values of the counters and sizes.
     pub(crate) fn proves_less(&self, a: &Expr, b: &Expr) -> bool {
         self.is_less(&simplify(a), &simplify(b))

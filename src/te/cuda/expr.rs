@@ -156,7 +156,8 @@ impl Printer<'_> {
             return Err(TeError::Internal { what: format!("{} has several indices in a kernel", expression(x)) });
         };
         let at = self.index(index)?;
-        let element = if index.loads() { self.inside(buffer, index, &at)? } else { self.names.element(buffer, &at)? };
+        let is_tested = index.loads() || self.names.tests(buffer, index);
+        let element = if is_tested { self.inside(buffer, index, &at)? } else { self.names.element(buffer, &at)? };
         Ok(if buffer.scope() == Scope::Local { element } else { self.library.load(x.dtype(), element) })
     }
 
@@ -166,7 +167,7 @@ impl Printer<'_> {
         Ok(self.library.load(x.dtype(), element))
     }
 
-    /// An element at an index that depends on memory. If there is no such element, the value is 0 and a failure is
+    /// An element at an index that may be outside. If there is no such element, the value is 0 and a failure is
     /// recorded.
     fn inside(&mut self, buffer: &Buffer, index: &Expr, at: &str) -> Result<String, TeError> {
         let count = self.index(&buffer.reach())?;

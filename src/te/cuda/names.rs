@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::buffer::Buffer;
+use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 
@@ -22,6 +23,12 @@ pub(crate) trait Names {
     fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
         let _ = indices;
         Err(LoweringError::NotLowered { what: tensor.name() }.into())
+    }
+
+    /// Whether an access is tested although its index doesn't depend on memory.
+    fn tests(&self, buffer: &Buffer, index: &Expr) -> bool {
+        let _ = (buffer, index);
+        false
     }
 
     /// Whether variables of [`DType::I32`] are `long long` here, for memory of 2^31 elements and more.
@@ -52,6 +59,10 @@ impl Names for WithParts<'_> {
 
     fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
         self.names.read(tensor, indices)
+    }
+
+    fn tests(&self, buffer: &Buffer, index: &Expr) -> bool {
+        self.names.tests(buffer, index)
     }
 
     fn wide_indices(&self) -> bool {

@@ -128,6 +128,14 @@ pub enum ScheduleError {
         /// Why.
         reason: &'static str,
     },
+    /// A stage whose operation is not what it stands for, in a schedule that was not made by primitives.
+    #[error("{stage} is not computed as what it stands for: {reason}")]
+    Origin {
+        /// The stage.
+        stage: String,
+        /// In what it differs.
+        reason: &'static str,
+    },
     /// An unknown name of a memory scope.
     #[error("`{name}` is not a memory scope; there are global, shared, warp and local")]
     Scope {

@@ -131,3 +131,14 @@ pub(crate) fn with_one_index(statement: Stmt) -> Stmt {
     };
     redirect(statement, &place)
 }
+
+/// Replaces names of index arithmetic by their values, so that an index shows how it depends on each loop.
+pub(crate) fn inline_indices(statement: Stmt) -> Stmt {
+    match statement {
+        Stmt::Let { var, value, body } if var.dtype().is_integer() && !value.loads() => {
+            let replace = |v: Var| (v == var).then(|| value.clone());
+            inline_indices(substitute(*body, &replace))
+        }
+        other => other.map_children(&mut inline_indices),
+    }
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::axis::Axis;
+use super::axis::{Axis, Domain};
 use super::expr::{Expr, Kind};
 use super::ranges::RangeGuard;
 use crate::te::dtype::DType;
@@ -66,6 +66,11 @@ impl Compute {
     /// Whether it is a reduction: over axes, or over none (what `rfactor` leaves when it takes the only axis).
     pub(crate) fn is_reduction(&self) -> bool {
         matches!(self.body.first().map(Expr::kind), Some(Kind::Reduce(..)))
+    }
+
+    /// The ranges of the axes that it reduces over. They may depend on the other axes, and read tensors.
+    pub(crate) fn ranges(&self) -> Vec<Domain> {
+        self.reduce_axes.iter().filter_map(|axis| axis.domain()).collect()
     }
 }
 
@@ -213,7 +218,8 @@ impl Operation {
         self.depth
     }
 
-    /// The tensors that it reads, each once, in order of first use.
+    /// The tensors that it reads, in its values or in the ranges of what it reduces over. Each is there once, in order of first
+    /// use.
     pub(crate) fn inputs(&self) -> Vec<Tensor> {
         let mut inputs: Vec<Tensor> = Vec::new();
         let mut add = |tensor: &Tensor| {
@@ -224,8 +230,9 @@ impl Operation {
         match &self.kind {
             OperationKind::Placeholder { .. } => {}
             OperationKind::Compute(compute) => {
-                for body in &compute.body {
-                    body.visit(&mut |x| {
+                let ranges = compute.ranges();
+                for x in compute.body.iter().chain(ranges.iter().flat_map(|range| [&range.min, &range.extent])) {
+                    x.visit(&mut |x| {
                         if let Kind::Read(tensor, _) = x.kind() {
                             add(tensor);
                         }

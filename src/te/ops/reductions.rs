@@ -29,7 +29,8 @@ pub fn prod(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeE
     simple(a, dimensions, "prod", |x, axes| product(x, axes))
 }
 
-/// The largest value over some dimensions; NaN if any is NaN.
+/// The largest value over some dimensions; NaN if any is NaN. Over no elements, the least value of the
+/// result's type: −∞ of floats.
 ///
 /// # Errors
 /// The errors of [`sum`].
@@ -37,7 +38,8 @@ pub fn max(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeEr
     simple(a, dimensions, "max", |x, axes| max_reducer().over(x, axes))
 }
 
-/// The smallest value over some dimensions; NaN if any is NaN.
+/// The smallest value over some dimensions; NaN if any is NaN. Over no elements, the greatest value of the
+/// result's type: ∞ of floats.
 ///
 /// # Errors
 /// The errors of [`sum`].
@@ -79,7 +81,7 @@ pub fn mean(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeE
 
 /// The variance over some dimensions: the sum of squared distances from the mean, divided by `count - correction` (at
 /// least 0). If the range of the elements is that of f32, sums are in f64, so the variance is infinite only if it
-/// exceeds the type itself. With an infinity or NaN among the elements it is NaN.
+/// exceeds the type itself. With an infinity or NaN among the elements it is NaN, and over no elements, as the mean.
 ///
 /// If the elements of a row are neighbours, it is read in two passes: for the mean, then for the distances from it.
 /// Otherwise there is one pass, which combines means and sums of squares by Chan's method (Chan, Golub and LeVeque
@@ -91,7 +93,7 @@ pub fn var(a: &Tensor, dimensions: impl Into<Dimensions>, correction: f64) -> Re
     corrected(a, &dimensions.into(), correction, "var", |var| var)
 }
 
-/// The standard deviation over some dimensions: the square root of [`var`].
+/// The standard deviation over some dimensions: the square root of [`var`]; NaN over no elements.
 ///
 /// # Errors
 /// The errors of [`mean`].
@@ -111,13 +113,15 @@ fn corrected(
     let sums = far(a.dtype());
     let Spread { var, .. } = spread(a, &over, sums)?;
     let count = || over.count(a, sums);
-    map(var.shape(), name, |at| {
-        if correction == 0.0 {
-            return of(var.at(at)).cast(a.dtype());
-        }
+    // 1, or NaN over no elements.
+    let is_any = || count() / count();
+    let weight = if correction == 0.0 {
+        is_any()
+    } else {
         let fewer = (count() - Expr::constant(correction, sums)).max(Expr::constant(0.0, sums));
-        of(var.at(at) * (count() / fewer)).cast(a.dtype())
-    })
+        is_any() * (count() / fewer)
+    };
+    map(var.shape(), name, |at| of(var.at(at) * &weight).cast(a.dtype()))
 }
 
 /// The type in which the square of a difference of finite elements never overflows or underflows to 0, if there is one.
@@ -255,7 +259,7 @@ fn truths(
     map(found[0].shape(), name, |at| holds(found[0].at(at)))
 }
 
-/// The square root of the sum of squares over some dimensions.
+/// The square root of the sum of squares over some dimensions; 0 over no elements.
 ///
 /// # Errors
 /// The errors of [`mean`].

@@ -7,8 +7,8 @@ use crate::te::lang::tensor::Compute;
 
 impl Schedule {
     /// Inlines every elementwise stage: each of its elements is computed from the same element of its inputs. Outputs,
-    /// stages that make several tensors, stages of a scan's init or update, and stages that are already scheduled are
-    /// not inlined.
+    /// stages that make several tensors, stages of a scan's init or update, those that give the range of a reduction, and
+    /// stages that are already scheduled are not inlined.
     pub fn auto_inline_elem_wise(&mut self) {
         self.inline_all(is_elem_wise);
     }
@@ -25,12 +25,24 @@ impl Schedule {
         self.inline_all(|_| true);
     }
 
+    /// Whether another stage reduces over a range that a stage gives.
+    fn gives_a_range(&self, index: usize) -> bool {
+        let reads = |x: &Expr| {
+            x.contains(
+                |x| matches!(x.kind(), Kind::Read(tensor, _) if self.index_of(tensor.operation()) == Some(index)),
+            )
+        };
+        let mut ranges = self.stages.iter().filter_map(|stage| stage.operation.as_compute()).flat_map(Compute::ranges);
+        ranges.any(|range| reads(&range.min) || reads(&range.extent))
+    }
+
     fn inline_all(&mut self, kind: impl Fn(&Compute) -> bool) {
         for index in 0..self.stages.len() {
             let stage = &self.stages[index];
             let Some(compute) = stage.operation.as_compute() else { continue };
             let plain = !compute.is_reduction() && compute.body.len() == 1;
-            if plain && !is_scheduled(stage) && !self.is_output(stage) && !self.holds_others(index) && kind(compute) {
+            let is_free = !self.is_output(stage) && !self.holds_others(index) && !self.gives_a_range(index);
+            if plain && is_free && !is_scheduled(stage) && kind(compute) {
                 self.stages[index].attach = Attach::Inline;
                 self.stages[index].note("compute_inline", "");
             }

@@ -123,9 +123,12 @@ fn cache_and_copy(stage: &Stage, compute: &Compute, scope: Scope) -> Result<(Arc
     };
     let bounds = nest.all_bounds(|axis| axis.kind() == AxisKind::Data);
     let inside: Vec<Expr> = bounds.iter().map(of_loops).filter(|bound| bound.as_int() != Some(1)).collect();
-    let body = body_in(compute, &of_roots, inside);
+    let exists = inside.iter().cloned().reduce(|all, bound| all.and(bound));
+    let (reduce_axes, renamed) = ranges_at(&compute.reduce_axes, &of_roots, exists.as_ref());
+    let of_all = |var: Var| of_roots(var).or_else(|| renamed.get(&var).map(|axis| Expr::from(*axis)));
+    let body = body_in(compute, &reduce_axes, &of_all, inside);
     let name = format!("{}.{}", compute_name(stage), scope.name());
-    let kind = OperationKind::Compute(Compute { axes, reduce_axes: compute.reduce_axes.clone(), body });
+    let kind = OperationKind::Compute(Compute { axes, reduce_axes, body });
     let cached = Operation::new(name, kind);
     let indices = loop_indices(stage, compute, &nest, &loops);
     let read = |value| Tensor::new(cached.clone(), value).at(indices.clone());
@@ -138,8 +141,44 @@ fn compute_name(stage: &Stage) -> &str {
     stage.operation.name()
 }
 
+/// The axes that are reduced over at other indices, and by the variables of the old ones those that are others there: their
+/// ranges depend on an index. A range is empty where an element doesn't exist.
+pub(super) fn ranges_at(
+    axes: &[Axis],
+    indices: &dyn Fn(Var) -> Option<Expr>,
+    exists: Option<&Expr>,
+) -> (Vec<Axis>, HashMap<Var, Axis>) {
+    let mut renamed: HashMap<Var, Axis> = HashMap::new();
+    let mut all = Vec::with_capacity(axes.len());
+    for axis in axes {
+        let at = |x: &Expr| simplify(&x.substitute(&|var| indices(var).or_else(|| Some((*renamed.get(&var)?).into()))));
+        let made = axis.domain().and_then(|range| {
+            let (min, extent) = (at(&range.min), at(&range.extent));
+            if min == simplify(&range.min) && extent == simplify(&range.extent) {
+                return None;
+            }
+            let reads = |x: &Expr| x.contains(|x| matches!(x.kind(), Kind::Read(..)));
+            let only_there = |x: Expr| match exists {
+                Some(exists) if reads(&x) => exists.select(x, 0),
+                _ => x,
+            };
+            Some(Axis::new(axis.name(), Some(Domain::new(only_there(min), only_there(extent))), axis.kind()))
+        });
+        all.push(made.unwrap_or(*axis));
+        if let Some(made) = made {
+            renamed.insert(axis.var(), made);
+        }
+    }
+    (all, renamed)
+}
+
 /// The body at other indices. Layout elements that the tensor doesn't have are 0, or sums over nothing.
-fn body_in(compute: &Compute, indices: &dyn Fn(Var) -> Option<Expr>, inside: Vec<Expr>) -> Vec<Expr> {
+fn body_in(
+    compute: &Compute,
+    reduce_axes: &[Axis],
+    indices: &dyn Fn(Var) -> Option<Expr>,
+    inside: Vec<Expr>,
+) -> Vec<Expr> {
     let inside = inside.into_iter().reduce(|all, bound| all.and(bound));
     let Kind::Reduce(reduce, _) = compute.body[0].kind() else {
         let value = |x: &Expr| {
@@ -160,7 +199,7 @@ fn body_in(compute: &Compute, indices: &dyn Fn(Var) -> Option<Expr>, inside: Vec
         combiner: reduce.combiner.clone(),
         source: reduce.source.iter().map(|x| x.substitute(indices)).collect(),
         init: reduce.init.iter().zip(&reduce.combiner.identity).map(initial).collect(),
-        axes: reduce.axes.clone(),
+        axes: reduce_axes.to_vec().into(),
         condition: match &inside {
             Some(inside) if condition.as_int() == Some(1) => inside.clone().likely(),
             Some(inside) => inside.clone().likely().and(condition),

@@ -7,6 +7,7 @@ use crate::te::arith::{ceil_div, simplify};
 use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::expr::Expr;
+use crate::te::lang::var::Var;
 
 /// The ranges of the loops of a stage. Every loop starts at 0.
 #[derive(Debug)]
@@ -75,7 +76,29 @@ impl LoopNest {
         let roots = stage.root_axes.clone();
         let mut nest = Self { domains, extents, values: HashMap::new(), parents, preconditions, roots };
         nest.find_values(stage, &[]);
+        nest.place_ranges();
         nest
+    }
+
+    /// Writes ranges of reduced axes that depend on data axes in terms of the loops over these.
+    fn place_ranges(&mut self) {
+        let of_kind = |kind| self.roots.iter().copied().filter(move |root| root.kind() == kind).collect::<Vec<Axis>>();
+        let (data, reduced) = (of_kind(AxisKind::Data), of_kind(AxisKind::Reduce));
+        let varies = |x: &Expr| data.iter().any(|axis| x.uses(axis.var()));
+        if !reduced.iter().any(|axis| varies(&self.domain(*axis).min) || varies(&self.domain(*axis).extent)) {
+            return;
+        }
+        let values: HashMap<Var, Expr> = data.iter().map(|axis| (axis.var(), self.value(*axis))).collect();
+        let place = |x: &mut Expr| *x = simplify(&x.substitute(&|var| values.get(&var).cloned()));
+        for axis in &reduced {
+            if let Some(Domain { min, extent }) = self.domains.get_mut(axis) {
+                [min, extent].into_iter().for_each(place);
+            }
+        }
+        let inner = |axis: &Axis| axis.kind() == AxisKind::Reduce;
+        self.extents.iter_mut().filter(|(axis, _)| inner(axis)).for_each(|(_, x)| place(x));
+        self.values.iter_mut().filter(|(axis, _)| inner(axis)).for_each(|(_, x)| place(x));
+        self.preconditions.iter_mut().filter(|(axis, _)| inner(axis)).for_each(|(_, x)| place(x));
     }
 
     /// The loops that initialise a reduction in which some loops run over data and reduction axes at once. Each of

@@ -6,6 +6,7 @@
 //! `record`) and `stage` import each other: a stage holds what each primitive records, and each primitive is a method
 //! of the stage.
 
+mod agreement;
 mod auto_inline;
 mod cache_read;
 mod cache_write;

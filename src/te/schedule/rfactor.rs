@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Schedule;
 use super::loops::{LoopNest, keeps_order};
+use super::primitives::is_size;
 use super::stage::Stage;
 use crate::te::arith::simplify;
 use crate::te::error::{ScheduleError, TeError};
@@ -59,6 +60,19 @@ impl Schedule {
                  that this makes"
             }));
         }
+        let nest = LoopNest::of_whole(stage)?;
+        let varies = |leaf: &Axis| !is_size(&nest.extent(*leaf));
+        if varies(&axis) {
+            return Err(refuse("its extent depends on data or on an index, and that of a dimension can't"));
+        }
+        let is_plain = |leaf: &Axis| compute.axes.contains(leaf) && !stage.threads.contains_key(leaf);
+        let mut data = stage.leaves.iter().filter(|leaf| leaf.kind() == AxisKind::Data);
+        if stage.leaves.iter().filter(reduced).any(varies) && !data.all(is_plain) {
+            return Err(refuse(
+                "the extent of another reduction loop depends on data or on an index, and a data loop is split, fused or \
+                 bound; factor first",
+            ));
+        }
         if stage.leaves.iter().any(|leaf| stage.is_mixed(*leaf)) {
             return Err(refuse("a loop of it is fused of data and reduction axes; fuse after `rfactor`"));
         }
@@ -96,8 +110,7 @@ fn partial_operation(
     position: usize,
 ) -> Result<Arc<Operation>, TeError> {
     let nest = LoopNest::of_whole(stage)?;
-    let copy = |axis: Axis, kind| Axis::new(axis.name(), Some(Domain::up_to(nest.extent(axis))), kind);
-    let factored = copy(axis, AxisKind::Data);
+    let factored = Axis::new(axis.name(), Some(Domain::up_to(nest.extent(axis))), AxisKind::Data);
     let mut replaced: Vec<(Var, Expr)> = vec![(axis.var(), factored.into())];
     let mut axes = Vec::new();
     for old in &compute.axes {
@@ -108,7 +121,9 @@ fn partial_operation(
     axes.insert(position, factored);
     let mut reduce_axes = Vec::new();
     for leaf in stage.leaves.iter().filter(|leaf| leaf.kind() == AxisKind::Reduce && **leaf != axis) {
-        let new = copy(*leaf, AxisKind::Reduce);
+        let known = |var: Var| replaced.iter().find(|(old, _)| *old == var).map(|(_, x)| x.clone());
+        let extent = nest.extent(*leaf).substitute(&known);
+        let new = Axis::new(leaf.name(), Some(Domain::up_to(extent)), AxisKind::Reduce);
         replaced.push((leaf.var(), new.into()));
         reduce_axes.push(new);
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod binding;
+mod bounds;
 pub(crate) mod cuda;
 pub(crate) mod interpret;
 pub(crate) mod kernel;

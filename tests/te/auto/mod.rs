@@ -1,6 +1,7 @@
 //! Automatic maps, reductions and scans on the CPU and on an emulated GPU, compared with the interpreter or with plain
 //! loops.
 
+mod by_data;
 mod cells;
 mod cells_in_one_launch;
 mod chain;

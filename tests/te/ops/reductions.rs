@@ -403,3 +403,43 @@ fn convolutions_reduce_three_axes() -> Result<(), TeError> {
     }
     Ok(())
 }
+
+/// Every operation over no elements, along rows and down columns: the same in every order and on every device.
+#[test]
+fn operations_over_nothing() -> Result<(), TeError> {
+    let has_compiler = epilogue_runtime::testing::compiler("operations_over_nothing").is_some();
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    for device in devices().into_iter().take(if has_compiler { 2 } else { 1 }) {
+        for element in [ElementType::F32, ElementType::F16, ElementType::F64] {
+            for dimension in [0, 1] {
+                let a = matrix(element);
+                let mut cases = vec![
+                    ("sum", ops::sum(&a, dimension)?, 0.0),
+                    ("prod", ops::prod(&a, dimension)?, 1.0),
+                    ("max", ops::max(&a, dimension)?, -inf),
+                    ("min", ops::min(&a, dimension)?, inf),
+                    ("mean", ops::mean(&a, dimension)?, nan),
+                    ("norm", ops::norm(&a, dimension)?, 0.0),
+                    ("logsumexp", ops::logsumexp(&a, dimension)?, -inf),
+                    ("argmax", ops::argmax(&a, dimension)?, -1.0),
+                    ("argmin", ops::argmin(&a, dimension)?, -1.0),
+                ];
+                for correction in [0.0, 1.0, 2.5, -1.0] {
+                    cases.push(("var", ops::var(&a, dimension, correction)?, nan));
+                    cases.push(("std", ops::std(&a, dimension, correction)?, nan));
+                }
+                let shape = if dimension == 0 { [0, 3] } else { [3, 0] };
+                let input = upload(&device, element, &[], &shape)?;
+                for (name, tensor, wanted) in cases {
+                    for order in [Order::Device, Order::Shape, Order::Exact] {
+                        let kernel = te::auto::reduce(&tensor)?.order(order).build(&device)?;
+                        let got = run(&kernel, &[&input], &[3])?;
+                        let same = got.iter().all(|x| *x == wanted || x.is_nan() && wanted.is_nan());
+                        assert!(same, "{name} over {dimension} of {shape:?} {element}, {order:?} on {device}: {got:?}");
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

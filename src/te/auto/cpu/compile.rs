@@ -50,7 +50,17 @@ pub(in crate::te::auto) struct Code {
     pub(in crate::te::auto) apply: Option<Results>,
 }
 
+/// Lets the variables of a pass's totals stand for the registers that hold them in the end. Call it before what uses totals
+/// is compiled: the indices and conditions of reads, and [`Code`].
+pub(in crate::te::auto) fn name_totals(program: &mut Program, pass: &Pass) {
+    for (total, left) in pass.total.iter().zip(&pass.left) {
+        let register = program.variable(*left);
+        program.bind(*total, register);
+    }
+}
+
 impl Code {
+    /// The totals must have [names](name_totals).
     pub(in crate::te::auto) fn new(
         program: &mut Program,
         reduction: &Reduction,
@@ -87,9 +97,6 @@ impl Code {
         let identity = (program.take_steps(), identity);
         let init = values(program, &pass.init)?;
         let init = (!init.is_empty()).then_some((program.take_steps(), init));
-        for (var, register) in pass.total.iter().zip(&left) {
-            program.bind(*var, *register);
-        }
         let mut results = |of_point: bool| -> Result<Results, TeError> {
             let mut results = Vec::new();
             for (place, output) in reduction.outputs.iter().enumerate().filter(|(_, o)| o.of_point == of_point) {

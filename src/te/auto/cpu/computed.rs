@@ -71,7 +71,11 @@ impl Computed {
         is_same: impl Fn(Var) -> bool,
     ) -> Result<Self, TeError> {
         let guard = given.guard.as_ref().map(|guard| program.value(guard, sizes)).transpose()?;
-        let indices = given.indices.iter().map(|index| program.value(index, sizes)).collect::<Result<Vec<_>, _>>()?;
+        let index = |index: &Expr| match guard {
+            Some(guard) => program.guarded(guard, index, sizes),
+            None => program.value(index, sizes),
+        };
+        let indices = given.indices.iter().map(index).collect::<Result<Vec<_>, _>>()?;
         let dimensions = tensor.shape().iter().copied().zip(tensor.strides().iter().copied()).collect();
         let row = if guard.is_some() { None } else { Row::of(&given.indices, tensor.strides(), last, is_same) };
         Ok(Self { steps: program.take_steps(), guard, indices, dimensions, name: given.tensor.name(), row })

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::compile::Code;
+use super::compile::{Code, name_totals};
 use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
 use super::extreme::Extreme;
@@ -45,8 +45,9 @@ pub(in crate::te::auto) struct Job {
     pub(in crate::te::auto) outer: Loops,
     pub(in crate::te::auto) inner: Loops,
     pub(in crate::te::auto) program: Program,
-    /// The reads of the reduction, of the outputs of totals, and of the outputs of points.
-    pub(in crate::te::auto) elements: [Elements; 3],
+    /// The reads of the reduction; those of initial values and of the outputs of totals; those of the outputs of points; and
+    /// those of the outputs of totals at indices, or under conditions, that depend on the totals.
+    pub(in crate::te::auto) elements: [Elements; 4],
     pub(in crate::te::auto) code: Code,
     /// How rows of memory are combined directly, if they don't pass through registers.
     pub(in crate::te::auto) direct: Option<Direct>,
@@ -91,8 +92,13 @@ impl Job {
         let outer_used: Vec<bool> =
             used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
         let (axes, parameters) = (&reduction.axes, &reduction.parameters);
-        let compiled = |reused: Option<&ReusedValue>| -> Result<(Program, [Elements; 3], Code), TeError> {
+        let by_total = reduction.reads.depending_on(&pass.total);
+        let is_by_total = |place: &usize| by_total[*place] && space.reads[*place].is_none();
+        let (of_totals, later): (Vec<usize>, Vec<usize>) =
+            (pass.init_reads.start..reduction.point_reads).partition(|place| !is_by_total(place));
+        let compiled = |reused: Option<&ReusedValue>| -> Result<(Program, [Elements; 4], Code), TeError> {
             let mut program = Program::default();
+            name_totals(&mut program, pass);
             let mut elements = |places: &[usize], used: &[bool]| {
                 let places = places.iter().copied();
                 Elements::new(&mut program, axes, all, places, space, used, (&outer, &inner), parameters, bound)
@@ -100,25 +106,26 @@ impl Job {
             let range = |places: Range<usize>| places.collect::<Vec<usize>>();
             let elements = [
                 elements(&range(pass.reads.clone()), used)?,
-                elements(&range(pass.init_reads.start..reduction.point_reads), &outer_used)?,
+                elements(&of_totals, &outer_used)?,
                 elements(
                     &reused.map_or_else(|| range(reduction.point_reads..all.len()), |reused| reused.reads.clone()),
                     used,
                 )?,
+                elements(&later, &outer_used)?,
             ];
             let code = Code::new(&mut program, reduction, pass, &bound.sizes, reused)?;
             Ok((program, elements, code))
         };
-        let (mut program, [mut of_reduction, mut of_totals, mut of_points], mut code) = compiled(None)?;
+        let (mut program, mut elements, mut code) = compiled(None)?;
         // The tree of [`Order::Shape`] counts an output's elements, however many loops they are in.
         let counted = order != Order::Shape || inner.len() <= 1;
         let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
-        let direct = Direct::of(&code, &of_reduction).filter(|_| counted);
-        let extreme = Extreme::of(pass, &code, &of_reduction);
-        let share = may_share(&code, &of_reduction);
+        let direct = Direct::of(&code, &elements[0]).filter(|_| counted);
+        let extreme = Extreme::of(pass, &code, &elements[0]);
+        let share = may_share(&code, &elements[0]);
         let follow = extreme.is_some() || direct.as_ref().is_some_and(|direct| direct.follows(&inner));
         let size = (points(&outer), points(&inner));
-        let in_rows = inner.len() <= 1 && may_be_rows(&code, &of_reduction);
+        let in_rows = inner.len() <= 1 && may_be_rows(&code, &elements[0]);
         let in_chain = one_of_some || code.apply.is_some();
         let ways = Ways { directly: direct.is_some(), follow, share, in_rows, in_chain };
         let tree = Tree::new(reduction, &plan, order, size, ways);
@@ -132,18 +139,18 @@ impl Job {
         if (kept_in.is_some() || ReuseRegisters::is_near(rows, size.1))
             && let Some(reused) = ReusedValue::of(reduction, pass)
         {
-            (program, [of_reduction, of_totals, of_points], code) = compiled(Some(&reused))?;
+            (program, elements, code) = compiled(Some(&reused))?;
             reuse = Some(ReuseRegisters { from: code.source.1[reused.source], to: program.variable(reused.var) });
         }
-        let source = InvariantSteps::of(&code.source.0, &code.source.1, &program, &[], &of_reduction);
+        let source = InvariantSteps::of(&code.source.0, &code.source.1, &program, &[], &elements[0]);
         let invariant = code
             .apply
             .as_ref()
-            .and_then(|apply| InvariantSteps::of(&apply.steps, &apply.registers(), &program, &code.left, &of_points));
+            .and_then(|apply| InvariantSteps::of(&apply.steps, &apply.registers(), &program, &code.left, &elements[2]));
         Ok(Self {
             tree,
             program,
-            elements: [of_reduction, of_totals, of_points],
+            elements,
             code,
             direct,
             extreme,

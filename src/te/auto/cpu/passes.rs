@@ -11,7 +11,9 @@ use super::registers::LANES;
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::order::Order;
+use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
+use crate::te::lang::var::Var;
 
 /// Bytes of elements that stay in a second-level cache from one reduction to the next.
 const NEAR: i64 = 256 << 10;
@@ -27,7 +29,8 @@ pub(in crate::te::auto) struct Chain {
     alone: Option<Vec<Worker>>,
     /// All of it as machine code for whole rows, if it is of that shape.
     rows: Option<WholeRows>,
-    /// Until rows are compiled; `None` if the reductions are no chain along the same rows.
+    /// Until rows are compiled; `None` if the reductions are no chain along the same rows, or if one chooses what it reads by the
+    /// result of another.
     awaited: Option<Awaited>,
 }
 
@@ -54,7 +57,7 @@ impl Chain {
         let computes = |job: &Job| job.direct.is_none() || job.code.apply.is_some();
         let is_chain = count_alike && (jobs.len() > 1 || jobs.iter().any(computes));
         let of_one = jobs.first().map_or(0, |job| job.count().saturating_mul(job.count_outputs()));
-        let awaited = is_chain.then(|| Awaited::new(of_one));
+        let awaited = (is_chain && !choose_by_results(tasks)).then(|| Awaited::new(of_one));
         let is_small = points <= ALONE && jobs.iter().all(|job| job.tree.parts == 1);
         let alone = is_small.then(|| jobs.iter().map(Job::worker).collect());
         Ok(Self { jobs, blocks, alone, rows: None, awaited })
@@ -118,6 +121,19 @@ fn count_alike(tasks: &[Task<'_>]) -> bool {
     });
     let first = orders.next();
     orders.all(|order| Some(&order) == first.as_ref())
+}
+
+/// Whether a reduction chooses elements by results of those before it. Code for whole rows finds what indices choose before it
+/// computes a row, and so before there are results.
+fn choose_by_results(tasks: &[Task<'_>]) -> bool {
+    tasks.iter().enumerate().any(|(number, task)| {
+        let earlier = tasks[..number].iter().flat_map(|task| &task.reduction.outputs);
+        let is_result = |read: &Read| earlier.clone().any(|output| output.tensor == read.tensor);
+        let reads = &task.reduction.reads;
+        let results: Vec<Var> = reads.list.iter().filter(|read| is_result(read)).map(|read| read.var).collect();
+        let by_result = reads.depending_on(&results);
+        by_result.iter().zip(&task.space.reads).any(|(depends, steps)| *depends && steps.is_none())
+    })
 }
 
 impl Blocks {

@@ -194,7 +194,13 @@ impl Program {
         Ok(register)
     }
 
-    fn guarded(&mut self, condition: Register, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
+    /// Computes an expression that needs to have a value only where the condition holds.
+    pub(in crate::te::auto) fn guarded(
+        &mut self,
+        condition: Register,
+        x: &Expr,
+        sizes: &Sizes,
+    ) -> Result<Register, TeError> {
         self.guards.push(condition);
         let value = self.value(x, sizes);
         self.guards.pop();

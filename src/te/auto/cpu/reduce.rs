@@ -505,9 +505,13 @@ impl Job {
             }
             self.merge_lanes(registers, lanes)?;
         }
-        registers.run(&self.code.finish.steps, lanes)?;
         let along = runs(&self.outer, output, lanes);
         let inner = origin(&self.inner);
+        if !self.elements[3].is_empty() {
+            // SAFETY: the caller's promise.
+            unsafe { self.elements[3].fill(registers, Along::Outer(&along, &inner), lanes) }?;
+        }
+        registers.run(&self.code.finish.steps, lanes)?;
         for (place, register) in &self.code.finish.results {
             // SAFETY: the caller's promise.
             unsafe { self.write(registers, *place, *register, Along::Outer(&along, &inner)) };

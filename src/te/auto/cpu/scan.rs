@@ -95,8 +95,12 @@ impl Scan {
         let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
             all.iter().map(|x| program.value(x, sizes)).collect()
         };
-        let depends = |place: usize| space.reads[place].is_none() && pattern.when[place] == When::After;
-        let (later, before): (Vec<usize>, Vec<usize>) = (0..pattern.element_reads).partition(|place| depends(*place));
+        // A read that needs no test is made before the step.
+        let when = |place: usize| if space.reads[place].is_some() { When::Ahead } else { pattern.when[place] };
+        let of_step = |is: fn(When) -> bool| (0..pattern.element_reads).filter(move |place| is(when(*place)));
+        let before = of_step(|when| matches!(when, When::Ahead | When::Before));
+        let later = of_step(|when| when == When::After);
+        let by_total: Vec<usize> = of_step(|when| when == When::Reduced).collect();
         let elements = Elements::new(&mut program, axes, all, before, space, used, loops, parameters, bound)?;
         let components: Vec<Register> = pattern.components.iter().map(|var| program.variable(*var)).collect();
         let maps = match &pattern.map {
@@ -110,13 +114,20 @@ impl Scan {
             program.bind(*var, *register);
         }
         let after_elements = Elements::new(&mut program, axes, all, later, space, used, loops, parameters, bound)?;
-        let of_step: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
-        let outputs = results(&mut program, pattern, &of_step, false, sizes)?;
-        let compile = |reduction| CompiledReduction::new(&mut program, pattern, reduction, &plan, order, sizes);
+        let of_outputs: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
+        let outputs = results(&mut program, pattern, &of_outputs, false, sizes)?;
+        let reading = |program: &mut Program, places: &[usize]| {
+            Elements::new(program, axes, all, places.iter().copied(), space, used, loops, parameters, bound)
+        };
+        let compile = |reduction| {
+            CompiledReduction::new(&mut program, pattern, reduction, (&plan, order), sizes, (&reading, &by_total))
+        };
         let mut column_reduction = pattern.column_reduction.as_ref().map(compile).transpose()?;
         let column_used: Vec<bool> =
             used.iter().enumerate().map(|(axis, used)| *used && axis < pattern.outer()).collect();
-        let begin_reads = pattern.element_reads..all.len();
+        let given_by_total = pattern.given_by_total(|place| space.reads[place].is_none());
+        let waits = |place: &usize| given_by_total.iter().flatten().any(|own| own == place);
+        let begin_reads = (pattern.element_reads..all.len()).filter(|place| !waits(place));
         let begin_elements =
             Elements::new(&mut program, axes, all, begin_reads, space, &column_used, loops, parameters, bound)?;
         let begin = values(&mut program, &pattern.begin)?;
@@ -126,7 +137,10 @@ impl Scan {
             given.push(results(&mut program, pattern, step, false, sizes)?);
         }
         if let (Some(compiled), Some(reduction)) = (&mut column_reduction, &pattern.column_reduction) {
-            compiled.add_given(&mut program, pattern, reduction, sizes)?;
+            let reading = |program: &mut Program, places: &[usize]| {
+                Elements::new(program, axes, all, places.iter().copied(), space, &column_used, loops, parameters, bound)
+            };
+            compiled.add_given(&mut program, pattern, reduction, sizes, (&reading, &given_by_total))?;
         }
         let written = Written::all(bound, &space.outputs);
         let simple = outputs.0.is_empty() && column_reduction.is_none() && after_elements.is_empty();
@@ -175,6 +189,9 @@ impl Scan {
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         for elements in [&mut self.elements, &mut self.after_elements, &mut self.begin_elements] {
             elements.moved(by);
+        }
+        if let Some(reduction) = &mut self.column_reduction {
+            reduction.moved(by);
         }
         self.written.iter_mut().for_each(|output| output.moved(by));
         if let Some(plain) = &mut self.plain {
@@ -327,7 +344,8 @@ impl Scan {
             // SAFETY: the caller's promise; given steps come before the first.
             unsafe { self.store_columns(registers, results, &along, -back) };
             if let Some(reduction) = &self.column_reduction {
-                let results = reduction.run(registers, Some(step), count)?;
+                // SAFETY: as above.
+                let results = unsafe { reduction.run(registers, Some(step), Along::Outer(&along, &[0]), count) }?;
                 // SAFETY: as above.
                 unsafe { self.store_reduced(registers, results, (column, count), -back) };
             }
@@ -366,7 +384,8 @@ impl Scan {
             // SAFETY: the caller's promise.
             unsafe { self.store_columns(registers, &self.outputs.1, &along, step) };
             if let Some(reduction) = &self.column_reduction {
-                let results = reduction.run(registers, None, count)?;
+                // SAFETY: the caller's promise.
+                let results = unsafe { reduction.run(registers, None, Along::Outer(&along, &[step]), count) }?;
                 // SAFETY: the caller's promise.
                 unsafe { self.store_reduced(registers, results, (column, count), step) };
             }

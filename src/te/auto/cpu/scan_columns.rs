@@ -1,6 +1,7 @@
 //! Reductions over a scan's columns on the CPU: strips of columns, combined at each step in the same order as by a
 //! GPU's lanes.
 
+use super::elements::{Along, Elements};
 use super::program::{Class, Program, Register, Step};
 use super::registers::Registers;
 use super::vm::by_class;
@@ -29,13 +30,18 @@ pub(in crate::te::auto) fn results(
     Ok((program.take_steps(), made))
 }
 
-/// What every column contributes, and whether it counts.
+/// What every column contributes, and whether it counts; and what is made of the total.
 struct Given {
     steps: Vec<Step>,
     values: Vec<Register>,
     condition: Register,
+    /// What outputs read at indices, or under conditions, that depend on the total.
+    by_total: Elements,
     outputs: Results,
 }
+
+/// Compiles some reads, by their numbers.
+type Reading<'a> = dyn Fn(&mut Program, &[usize]) -> Result<Elements, TeError> + 'a;
 
 /// A reduction over columns, compiled for one run.
 pub(in crate::te::auto) struct CompiledReduction {
@@ -53,19 +59,20 @@ pub(in crate::te::auto) struct CompiledReduction {
     identity: (Vec<Step>, Vec<Register>),
     /// For every level of the tree, the values that wait for their right neighbour.
     waiting: Vec<Vec<Register>>,
-    /// The total, in the lane of the first column of each group.
+    /// The total, in the lanes of all columns of each group.
     total: Vec<Register>,
 }
 
 impl CompiledReduction {
-    /// In `program`, the state after a step has the same variables as in outputs.
+    /// In `program`, the state after a step has the same variables as in outputs. `by_total` are the reads of a step that
+    /// depend on the total.
     pub(in crate::te::auto) fn new(
         program: &mut Program,
         pattern: &Recurrence,
         reduction: &ColumnReduction,
-        plan: &ScanPlan,
-        order: Order,
+        (plan, order): (&ScanPlan, Order),
         sizes: &Sizes,
+        (reading, by_total): (&Reading<'_>, &[usize]),
     ) -> Result<Self, TeError> {
         let classes: Vec<Class> = reduction.types().into_iter().map(Class::of).collect();
         let fresh =
@@ -84,7 +91,8 @@ impl CompiledReduction {
         let merge = all(program, &reduction.combination.result)?;
         let identity = all(program, &reduction.combination.identity)?;
         let values: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
-        let step = Given::new(program, pattern, (&reduction.source, &reduction.condition), &values, sizes)?;
+        let source = (reduction.source.as_slice(), &reduction.condition);
+        let step = Given::new(program, pattern, source, (reading, by_total), &values, sizes)?;
         let lanes = plan.key.group as usize;
         let levels = lanes.ilog2() as usize;
         Ok(Self {
@@ -104,26 +112,37 @@ impl CompiledReduction {
         })
     }
 
-    /// Adds the given steps, after `program` has got what they read.
+    /// Adds the given steps, after `program` has got what they read. `by_total` has, for each of them, the reads that depend on
+    /// its total.
     pub(in crate::te::auto) fn add_given(
         &mut self,
         program: &mut Program,
         pattern: &Recurrence,
         reduction: &ColumnReduction,
         sizes: &Sizes,
+        (reading, by_total): (&Reading<'_>, &[Vec<usize>]),
     ) -> Result<(), TeError> {
-        for ((source, condition), outputs) in reduction.given.iter().zip(&pattern.given) {
-            self.given.push(Given::new(program, pattern, (source, condition), outputs, sizes)?);
+        for (((source, condition), outputs), by_total) in reduction.given.iter().zip(&pattern.given).zip(by_total) {
+            self.given.push(Given::new(program, pattern, (source, condition), (reading, by_total), outputs, sizes)?);
         }
         Ok(())
     }
 
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
+    pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
+        self.given.iter_mut().chain([&mut self.step]).for_each(|given| given.by_total.moved(by));
+    }
+
     /// Reduces `count` columns, in whole groups, after a step or at a given one. Gives the registers of the outputs,
     /// whose values are in the lane of every group's first column.
-    pub(in crate::te::auto) fn run(
+    ///
+    /// # Safety
+    /// The conditions of [`Elements::fill`], for these columns at this step.
+    pub(in crate::te::auto) unsafe fn run(
         &self,
         registers: &mut Registers,
         given: Option<usize>,
+        along: Along<'_>,
         count: usize,
     ) -> Result<&[(usize, Register)], TeError> {
         let from = given.map_or(&self.step, |given| &self.given[given]);
@@ -137,11 +156,15 @@ impl CompiledReduction {
         }
         for (total, left) in self.total.iter().zip(&self.left) {
             by_class!(total.class, T => {
-                for group in (0..groups).rev() {
+                for group in 0..groups {
                     let value = registers.get::<T>(*left)[group];
-                    registers.get_mut::<T>(*total)[group * self.reduced] = value;
+                    registers.get_mut::<T>(*total)[group * self.reduced..][..self.reduced].fill(value);
                 }
             });
+        }
+        if !from.by_total.is_empty() {
+            // SAFETY: the caller's promise.
+            unsafe { from.by_total.fill(registers, along, count) }?;
         }
         registers.run(&from.outputs.0, count)?;
         Ok(&from.outputs.1)
@@ -201,14 +224,16 @@ impl Given {
         program: &mut Program,
         pattern: &Recurrence,
         (source, condition): (&[Expr], &Expr),
+        (reading, by_total): (&Reading<'_>, &[usize]),
         outputs: &[Expr],
         sizes: &Sizes,
     ) -> Result<Self, TeError> {
         let condition = program.value(condition, sizes)?;
         let values = source.iter().map(|x| program.value(x, sizes)).collect::<Result<_, _>>()?;
         let steps = program.take_steps();
+        let by_total = reading(program, by_total)?;
         let outputs = results(program, pattern, outputs, true, sizes)?;
-        Ok(Self { steps, values, condition, outputs })
+        Ok(Self { steps, values, condition, by_total, outputs })
     }
 }
 

@@ -183,7 +183,9 @@ pub(in crate::te::auto) fn share_axes(operation: &Arc<Operation>, first: &Arc<Op
 pub(in crate::te::auto) fn reads_at_own_indices(operation: &Arc<Operation>, needed: &Arc<Operation>) -> bool {
     let Some((compute, reduce)) = parts(operation) else { return false };
     let mut own = true;
-    for x in reduce.source.iter().chain(&reduce.init).chain([&reduce.condition]) {
+    let ranges = compute.ranges();
+    let of_ranges = ranges.iter().flat_map(|range| [&range.min, &range.extent]);
+    for x in reduce.source.iter().chain(&reduce.init).chain([&reduce.condition]).chain(of_ranges) {
         inlined(x).visit(&mut |x| {
             if let Kind::Read(tensor, indices) = x.kind()
                 && Arc::ptr_eq(tensor.operation(), needed)

@@ -3,7 +3,7 @@
 //! Computations without reductions are inlined. Floating-point types of fewer than 32 bits are computed in f32; values
 //! are rounded only by casts in the expression and by the final store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use smallvec::SmallVec;
 
@@ -121,6 +121,40 @@ impl Reads {
         let made = self.collect(x, None, axes, special);
         *self.known = Default::default();
         made
+    }
+
+    /// For each read, whether it can be made only once these variables have values: it has one of them, or the value of
+    /// another of these reads, in its indices or its guard.
+    pub(in crate::te::auto) fn depending_on(&self, vars: &[Var]) -> Vec<bool> {
+        let mut known: HashSet<Var> = vars.iter().copied().collect();
+        let mut depends = |read: &Read| {
+            let mut found = false;
+            for x in read.indices.iter().chain(&read.guard) {
+                x.visit(&mut |part| found |= part.as_var().is_some_and(|var| known.contains(&var)));
+            }
+            if found {
+                known.insert(read.var);
+            }
+            found
+        };
+        self.list.iter().map(&mut depends).collect()
+    }
+
+    /// The reads whose values some expressions need: directly, or in the indices and guards of others. They are in order.
+    pub(in crate::te::auto) fn needed_by<'x>(&self, all: impl IntoIterator<Item = &'x Expr>) -> Vec<usize> {
+        let mut used: HashSet<Var> = HashSet::new();
+        let note = |used: &mut HashSet<Var>, x: &Expr| x.visit(&mut |part| used.extend(part.as_var()));
+        all.into_iter().for_each(|x| note(&mut used, x));
+        // A read's index has only values of earlier reads.
+        let mut needed = Vec::new();
+        for (place, read) in self.list.iter().enumerate().rev() {
+            if used.contains(&read.var) {
+                needed.push(place);
+                read.indices.iter().chain(&read.guard).for_each(|x| note(&mut used, x));
+            }
+        }
+        needed.reverse();
+        needed
     }
 
     /// Begins another part of the kernel, which makes its own reads.

@@ -58,6 +58,8 @@ pub(in crate::te::auto) enum When {
     Before,
     /// On the state after the step. Only outputs have such reads.
     After,
+    /// On what the columns of the step are reduced to. Only outputs of reduced columns have such reads.
+    Reduced,
 }
 
 /// An output.

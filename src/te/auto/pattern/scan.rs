@@ -206,13 +206,16 @@ impl Recurrence {
     /// When each read of a step can be made.
     fn times(&self) -> Vec<When> {
         let mut times: Vec<When> = Vec::with_capacity(self.element_reads);
+        let totals = self.totals();
         for read in &self.reads.list[..self.element_reads] {
             let mut when = When::Ahead;
             for x in read.indices.iter().chain(&read.guard) {
                 x.visit(&mut |part| {
                     let Some(var) = part.as_var() else { return };
                     let of_read = || self.reads.list[..times.len()].iter().position(|read| read.var == var);
-                    when = when.max(if self.after.contains(&var) {
+                    when = when.max(if totals.contains(&var) {
+                        When::Reduced
+                    } else if self.after.contains(&var) {
                         When::After
                     } else if self.components.contains(&var) {
                         When::Before
@@ -224,6 +227,24 @@ impl Recurrence {
             times.push(when);
         }
         times
+    }
+
+    /// The variables that stand for what columns are reduced to.
+    fn totals(&self) -> &[Var] {
+        self.column_reduction.as_ref().map_or(&[], |reduction| &reduction.total)
+    }
+
+    /// For every given step, the reads that its outputs of reduced columns need and that depend on what its columns are
+    /// reduced to. `is_tested` says whether a read needs its indices or guard.
+    pub(in crate::te::auto) fn given_by_total(&self, is_tested: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+        let by_total = self.reads.depending_on(self.totals());
+        let of_step = |values: &Vec<Expr>| {
+            let reduced = values.iter().zip(&self.outputs).filter(|(_, output)| output.reduced).map(|(value, _)| value);
+            let mut needed = self.reads.needed_by(reduced);
+            needed.retain(|place| *place >= self.element_reads && by_total[*place] && is_tested(*place));
+            needed
+        };
+        self.given.iter().map(of_step).collect()
     }
 
     /// All expressions that are evaluated, from which their sizes and axes are found.

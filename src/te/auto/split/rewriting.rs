@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::te::dtype::DType;
+use crate::te::lang::axis::{Axis, Domain};
 use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::reduce::Reduce;
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::lang::var::Var;
 
 /// A tensor that holds a result of an earlier kernel.
 #[derive(Clone)]
@@ -46,11 +49,12 @@ impl<'a> Rewriting<'a> {
         }
         let made = match operation.as_compute() {
             Some(Compute { axes, reduce_axes, body }) => {
-                let changed: Vec<Expr> = self.all(body);
-                if changed == *body {
+                let (reduce_axes, replaced) = self.ranges(reduce_axes);
+                let changed: Vec<Expr> = self.all(body, (&reduce_axes, &replaced));
+                if changed == *body && replaced.is_empty() {
                     Arc::clone(operation)
                 } else {
-                    let (axes, reduce_axes) = (axes.clone(), reduce_axes.clone());
+                    let axes = axes.clone();
                     let kind = OperationKind::Compute(Compute { axes, reduce_axes, body: changed });
                     let passes: Vec<Tensor> = operation.by_passes().iter().map(|tensor| self.tensor(tensor)).collect();
                     let made = Operation::new(operation.name(), kind);
@@ -63,11 +67,29 @@ impl<'a> Rewriting<'a> {
         made
     }
 
-    /// The values of one operation. Those of a tuple reduction stay parts of one reduction.
-    fn all(&mut self, body: &[Expr]) -> Vec<Expr> {
-        let first = body.first().map(|x| self.expression(x));
+    /// The axes that are reduced over, and by the variables of the old ones those whose range is another now.
+    fn ranges(&mut self, axes: &[Axis]) -> (Vec<Axis>, HashMap<Var, Axis>) {
+        let (mut all, mut replaced) = (Vec::with_capacity(axes.len()), HashMap::<Var, Axis>::new());
+        for axis in axes {
+            let made = axis.domain().and_then(|range| {
+                let renamed = |x: &Expr| x.substitute(&|var| Some((*replaced.get(&var)?).into()));
+                let own = Domain::new(self.expression(&renamed(&range.min)), self.expression(&renamed(&range.extent)));
+                (own != range).then(|| Axis::new(axis.name(), Some(own), axis.kind()))
+            });
+            all.push(made.unwrap_or(*axis));
+            replaced.extend(made.map(|made| (axis.var(), made)));
+        }
+        (all, replaced)
+    }
+
+    /// The values of one operation, over other axes. Those of a tuple reduction stay parts of one reduction.
+    fn all(&mut self, body: &[Expr], (axes, replaced): (&[Axis], &HashMap<Var, Axis>)) -> Vec<Expr> {
+        let first = body.first().map(|x| self.expression(&x.substitute(&|var| Some((*replaced.get(&var)?).into()))));
         let reduce = match first.as_ref().map(Expr::kind) {
-            Some(Kind::Reduce(reduce, _)) => Some(Arc::clone(reduce)),
+            Some(Kind::Reduce(reduce, _)) if replaced.is_empty() => Some(Arc::clone(reduce)),
+            Some(Kind::Reduce(reduce, _)) => {
+                Some(Arc::new(Reduce { axes: axes.to_vec().into(), ..Reduce::clone(reduce) }))
+            }
             _ => None,
         };
         let Some(reduce) = reduce else { return body.iter().map(|x| self.expression(x)).collect() };

@@ -15,7 +15,7 @@ use crate::te::arith::{equal, simplify_in};
 use crate::te::error::{LoweringError, ScheduleError, TeError};
 use crate::te::lang::axis::{Axis, Domain};
 use crate::te::lang::buffer::{Buffer, Scope};
-use crate::te::lang::expr::Expr;
+use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Operation, OperationKind, Tensor};
 use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
@@ -236,7 +236,11 @@ fn needed(
                     let axes = whole_reader.then(|| over_axes(&schedule.stages[reader], nest, index))??;
                     Interval::of(&axes.low, &running).zip(Interval::of(&axes.high, &running)).map(|(a, b)| a.to(b))
                 });
-                let range = match found {
+                // What data or the reader's own loops bound has no bound where it is computed.
+                let varies = |x: &Expr| {
+                    x.contains(|x| matches!(x.kind(), Kind::Read(..))) || running.iter().any(|(var, _)| x.uses(*var))
+                };
+                let range = match found.filter(|found| !varies(&found.low) && !varies(&found.high)) {
                     Some(interval) => interval.simplified(|x| simplify_in(x, &fixed)),
                     None if at.is_none() && stage.time_dimension() == Some(d) => {
                         return Err(refuse(

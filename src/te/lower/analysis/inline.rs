@@ -28,6 +28,15 @@ pub(crate) fn inline(schedule: &Schedule) -> Result<Schedule, TeError> {
         };
         for reader in &mut result.stages {
             let Some(compute) = reader.operation.as_compute() else { continue };
+            let ranges = compute.ranges();
+            if ranges.iter().any(|range| range.min.contains(is_it) || range.extent.contains(is_it)) {
+                let reason = format!(
+                    "{} reduces over a range that it gives; compute it by itself (`compute_root`)",
+                    reader.operation.name()
+                );
+                let stage = stage.operation.name().to_owned();
+                return Err(ScheduleError::Primitive { primitive: "compute_inline", stage, reason }.into());
+            }
             let body: Vec<Expr> = compute.body.iter().map(|x| expand(x, inlined, &is_it)).collect();
             if body != compute.body {
                 check_size(reader.operation.name(), &body)?;

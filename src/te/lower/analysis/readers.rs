@@ -5,12 +5,13 @@ use crate::te::arith::interval::Interval;
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::buffer::Scope;
 use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::tensor::Compute;
 use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::schedule::loops::LoopNest;
 use crate::te::schedule::{Attach, Schedule, Stage};
 
-/// Whether a reduction's initial values read another stage, and are therefore read before the loop `axis`.
+/// Whether a reduction's initial values or ranges read another stage, and are therefore read before the loop `axis`.
 pub(crate) fn starts_before(schedule: &Schedule, reader: usize, axis: Axis, producer: usize) -> bool {
     let stage = &schedule.stages[reader];
     let Some(Kind::Reduce(reduce, _)) = stage.operation.as_compute().map(|compute| compute.body[0].kind()) else {
@@ -20,15 +21,18 @@ pub(crate) fn starts_before(schedule: &Schedule, reader: usize, axis: Axis, prod
         |x: &Expr| matches!(x.kind(), Kind::Read(tensor, _) if schedule.index_of(tensor.operation()) == Some(producer));
     let first = stage.leaves.iter().position(|leaf| leaf.kind() == AxisKind::Reduce);
     let inside = stage.leaf(axis).ok().zip(first).is_some_and(|(place, first)| place >= first);
-    inside && reduce.init.iter().any(|x| x.contains(read))
+    let ranges = stage.operation.as_compute().map(Compute::ranges).unwrap_or_default();
+    let mut before = reduce.init.iter().chain(ranges.iter().flat_map(|range| [&range.min, &range.extent]));
+    inside && before.any(|x| x.contains(read))
 }
 
 /// All indices at which a stage reads another's tensors.
 pub(crate) fn reads(schedule: &Schedule, reader: usize, producer: usize) -> Vec<Vec<Expr>> {
     let mut all = Vec::new();
     let Some(compute) = schedule.stages[reader].operation.as_compute() else { return all };
-    for body in &compute.body {
-        body.visit(&mut |x| {
+    let ranges = compute.ranges();
+    for x in compute.body.iter().chain(ranges.iter().flat_map(|range| [&range.min, &range.extent])) {
+        x.visit(&mut |x| {
             if let Kind::Read(tensor, indices) = x.kind()
                 && schedule.index_of(tensor.operation()) == Some(producer)
             {

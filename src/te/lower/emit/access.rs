@@ -4,7 +4,7 @@ use super::Emitter;
 use crate::te::arith::simplify_in;
 use crate::te::error::{LoweringError, TeError};
 use crate::te::ir::stmt::Stmt;
-use crate::te::lang::axis::Axis;
+use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
@@ -50,8 +50,39 @@ impl Emitter<'_> {
         })
     }
 
-    pub(in crate::te::lower) fn split_bounds(&self, index: usize, of: impl Fn(Axis) -> bool) -> Vec<Expr> {
-        self.plan.nests[index].as_ref().map(|nest| nest.split_bounds(of)).unwrap_or_default()
+    pub(in crate::te::lower) fn split_bounds(
+        &self,
+        index: usize,
+        of: impl Fn(Axis) -> bool,
+    ) -> Result<Vec<Expr>, TeError> {
+        let bounds = self.plan.nests[index].as_ref().map(|nest| nest.split_bounds(of)).unwrap_or_default();
+        bounds.iter().map(|bound| self.loaded(bound)).collect()
+    }
+
+    /// The extent of a loop. It may depend on the loops around it, and on elements of tensors.
+    ///
+    /// # Errors
+    /// [`LoweringError::Bound`] if it depends on other loops.
+    pub(in crate::te::lower) fn extent(&self, index: usize, leaf: Axis) -> Result<Expr, TeError> {
+        let Some(nest) = &self.plan.nests[index] else { return Ok(Expr::int(1)) };
+        let mut extent = simplify_in(&self.loaded(&nest.extent(leaf))?, &self.context);
+        let is_around =
+            |x: &Expr| !x.contains(|x| x.as_var().is_some_and(|var| var.is_counter() && !self.context.knows(var)));
+        if extent.loads() {
+            // An uneven split, or a wider part of the tensor, has elements that don't exist; nor does what gives their range.
+            let mut bounds = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data)?;
+            bounds.extend(self.domain_bounds(index));
+            bounds.retain(is_around);
+            if let Some(exists) = self.simplified(bounds).into_iter().reduce(|a, b| a.and(b)) {
+                extent = exists.select(extent, 0);
+            }
+        }
+        if !is_around(&extent) {
+            let reason = "it depends on an index whose loop is not around it; reorder the loops, or fuse others";
+            let (stage, axis) = (self.stage(index).name().to_owned(), leaf.name().to_owned());
+            return Err(LoweringError::Bound { stage, axis, reason }.into());
+        }
+        Ok(extent)
     }
 
     /// The tests that an element is inside the tensor, for where bound inference may have included more elements.

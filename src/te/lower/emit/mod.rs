@@ -103,11 +103,13 @@ impl Emitter<'_> {
     }
 
     /// The extent of a thread index in the first of some stages that binds a loop to it.
-    fn extent_among(&self, thread: Thread, stages: impl Fn(usize) -> bool) -> Option<Expr> {
-        self.schedule.stages.iter().enumerate().filter(|(part, _)| stages(*part)).find_map(|(part, stage)| {
-            let (leaf, _) = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread))?;
-            Some(self.plan.nests[part].as_ref()?.extent(*leaf))
-        })
+    fn extent_among(&self, thread: Thread, stages: impl Fn(usize) -> bool) -> Result<Option<Expr>, TeError> {
+        let mut bound =
+            self.schedule.stages.iter().enumerate().filter(|(part, _)| stages(*part)).filter_map(|(part, stage)| {
+                let (leaf, _) = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread))?;
+                Some((part, *leaf))
+            });
+        bound.next().map(|(part, leaf)| self.extent(part, leaf)).transpose()
     }
 
     /// Makes every stage that is computed separately, in order.
@@ -242,7 +244,7 @@ impl Emitter<'_> {
     ) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
-        let extent = self.plan.nests[index].as_ref().map_or_else(|| Expr::int(1), |nest| nest.extent(leaf));
+        let extent = self.extent(index, leaf)?;
         let kind = stage.kinds.get(&leaf).copied().unwrap_or(LoopKind::Serial);
         let Some(axis) = stage.threads.get(&leaf).copied() else {
             if extent.as_int() == Some(1) {

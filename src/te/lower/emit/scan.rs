@@ -53,7 +53,7 @@ impl Emitter<'_> {
                 step.push(self.nest(part)?);
             }
         }
-        let bounds = self.split_bounds(index, |_| true);
+        let bounds = self.split_bounds(index, |_| true)?;
         statements.push(self.guarded(bounds, Stmt::sequence(step)));
         Ok(allocate(memory, Stmt::sequence(statements)))
     }
@@ -63,7 +63,7 @@ impl Emitter<'_> {
         let schedule = self.schedule;
         let extent = self.extent_among(thread, |part| {
             matches!(&schedule.stages[part].attach, Attach::ScanUpdate(scan) if schedule.index_of(scan) == Some(index))
-        });
+        })?;
         extent.ok_or_else(|| {
             LoweringError::Bound {
                 stage: schedule.stages[index].name().to_owned(),

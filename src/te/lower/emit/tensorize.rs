@@ -45,7 +45,7 @@ impl Emitter<'_> {
         let placed = self.placed(index, place)?;
         let stage = &self.schedule.stages[index];
         let refuse = |reason: &str| refuse(&placed.intrin, reason.to_owned());
-        let mut bounds = self.split_bounds(index, |_| true);
+        let mut bounds = self.split_bounds(index, |_| true)?;
         bounds.extend(self.domain_bounds(index));
         bounds.extend(self.first_of_idle(index));
         let bounds = self.outer_bounds(index, place, &placed.intrin, bounds)?;
@@ -90,7 +90,7 @@ impl Emitter<'_> {
     pub(crate) fn tensorized_reset(&mut self, index: usize, place: usize) -> Result<Stmt, TeError> {
         let placed = self.placed(index, place)?;
         let Some(reset) = &placed.intrin.implementation().reset else { return Ok(Stmt::Seq(Vec::new())) };
-        let mut bounds = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
+        let mut bounds = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data)?;
         bounds.extend(self.domain_bounds(index));
         bounds.extend(self.first_of_idle(index));
         let bounds = self.outer_bounds(index, place, &placed.intrin, bounds)?;

@@ -50,7 +50,7 @@ impl Emitter<'_> {
         }
         let values = if reduce.init.is_empty() { &reduce.combiner.identity } else { &reduce.init };
         let stores = self.stores(index, values)?;
-        let mut bounds = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
+        let mut bounds = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data)?;
         if !reduce.init.is_empty() || !self.plan.internal[index] {
             bounds.extend(self.domain_bounds(index));
         }
@@ -81,7 +81,7 @@ impl Emitter<'_> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
         let Some(compute) = stage.operation.as_compute() else { return Ok(Stmt::Seq(Vec::new())) };
-        let mut bounds = self.split_bounds(index, |_| true);
+        let mut bounds = self.split_bounds(index, |_| true)?;
         bounds.extend(self.domain_bounds(index));
         bounds.extend(self.is_new(index));
         bounds.extend(self.first_of_idle(index));
@@ -151,7 +151,7 @@ impl Emitter<'_> {
     fn kernel_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
         let schedule = self.schedule;
         let root = schedule.outermost(index);
-        let extent = self.extent_among(thread, |part| schedule.outermost(part) == root);
+        let extent = self.extent_among(thread, |part| schedule.outermost(part) == root)?;
         extent.ok_or_else(|| {
             LoweringError::Bound {
                 stage: schedule.stages[index].name().to_owned(),
@@ -174,8 +174,8 @@ impl Emitter<'_> {
         let stage = &self.schedule.stages[index];
         let bound = |leaf: &&Axis| leaf.kind() == AxisKind::Reduce && stage.threads.contains_key(leaf);
         let leaves = stage.leaves.iter().filter(bound);
-        let Some(nest) = &self.plan.nests[index] else { return Ok((None, false)) };
-        let empty = leaves.map(|leaf| nest.extent(*leaf).equal(0));
+        let extents = leaves.map(|leaf| self.extent(index, *leaf)).collect::<Result<Vec<_>, _>>()?;
+        let empty = extents.iter().map(|extent| extent.equal(0));
         let Some(empty) = empty.reduce(|a, b| a.or(b)) else { return Ok((None, false)) };
         let empty = simplify_in(&empty, &self.context);
         match empty.as_int() {
@@ -239,7 +239,7 @@ impl Emitter<'_> {
             .collect();
         let stores = self.stores_of(index, values)?;
         // Only elements that exist are stored, each by one thread.
-        let mut guards = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
+        let mut guards = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data)?;
         guards.extend(self.domain_bounds(index));
         guards.extend(self.is_new(index));
         guards.extend(self.first_of_idle(index));

@@ -7,9 +7,10 @@
 //! strings, so that every value is kept exactly.
 //!
 //! Reading trusts nothing. Expressions are built and checked like those that a program writes, and what a schedule
-//! primitive would refuse is refused. The length of the text and the number of its parts are limited (`limits.rs`).
-//! Only the CUDA text of hand-written elementwise functions is taken unchecked. So compile a schedule only if you would
-//! also run code by its author.
+//! primitive would refuse is refused. So is a stage that doesn't compute its origin ([`agreement`](super::agreement)), and a
+//! member of an object that is not written here. The length of the text and the number of its parts are limited
+//! (`limits.rs`). Only the CUDA text of hand-written elementwise functions is taken unchecked. So compile a schedule only if
+//! you would also run code by its author.
 //!
 //! This module knows the text format. It must never lower or run anything.
 

@@ -53,6 +53,20 @@ pub(super) fn member<'a>(object: &'a Value, name: &str) -> Result<&'a Value, TeE
     object.get(name).ok_or_else(|| mistake(format!("`{name}` is missing in {}", shortened(object))))
 }
 
+/// Checks that an object has no other members than these.
+pub(super) fn only(object: &Value, members: &[&str]) -> Result<(), TeError> {
+    let Some(given) = object.as_object() else {
+        return Err(mistake(format!("{} is not an object", shortened(object))));
+    };
+    match given.keys().find(|name| !members.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let known = members.join("`, `");
+            Err(mistake(format!("`{name}` is no member of {}, which may have `{known}`", shortened(object))))
+        }
+    }
+}
+
 pub(super) fn list<'a>(object: &'a Value, name: &str) -> Result<&'a [Value], TeError> {
     elements(member(object, name)?)
 }
@@ -93,8 +107,34 @@ fn dtype(object: &Value) -> Result<DType, TeError> {
     known(names::parse_dtype(name), "type", name)
 }
 
+/// A floating-point number as it is written: no other text of the same number.
 fn number(text: &str) -> Result<f64, TeError> {
-    text.parse().map_err(|_| mistake(format!("\"{text}\" is not a number")))
+    let given = text.parse::<f64>().ok().filter(|given| format!("{given:?}") == text);
+    given.ok_or_else(|| mistake(format!("\"{text}\" is not a number as they are written here: 1.0, -2.5e-7, inf, NaN")))
+}
+
+/// The members of a node of a kind.
+fn members(node: &str) -> Result<&'static [&'static str], TeError> {
+    Ok(match node {
+        "variable" => &["node", "name", "type", "counter"],
+        "axis" => &["node", "name", "kind", "domain"],
+        "function" => &["node", "name", "parameters", "body", "cuda"],
+        "reduction" => {
+            &["node", "left", "right", "result", "identity", "commutative", "source", "init", "axes", "condition"]
+        }
+        "placeholder" => &["node", "name", "type", "shape"],
+        "compute" => &["node", "name", "axes", "body"],
+        "scan" => &["node", "name", "axis", "init", "update", "state", "inputs"],
+        "int" | "float" => &["node", "type", "value"],
+        "value" => &["node", "of"],
+        "binary" | "apply" => &["node", "op", "operands"],
+        "not" | "likely" | "select" => &["node", "operands"],
+        "cast" => &["node", "type", "operands"],
+        "call" => &["node", "function", "operands"],
+        "read" => &["node", "operation", "value", "operands"],
+        "reduced" => &["node", "reduction", "index"],
+        other => return Err(mistake(format!("`{other}` is not a kind of node"))),
+    })
 }
 
 impl Nodes {
@@ -114,7 +154,9 @@ impl Nodes {
     }
 
     fn node(&self, value: &Value) -> Result<Node, TeError> {
-        match text(value, "node")? {
+        let node = text(value, "node")?;
+        only(value, members(node)?)?;
+        match node {
             "variable" => {
                 let (name, dtype) = (text(value, "name")?, dtype(value)?);
                 let var = if truth(value, "counter")? { Var::local(name, dtype) } else { Var::new(name, dtype) };
@@ -233,7 +275,10 @@ impl Nodes {
         let (name, kind) = (text(value, "name")?, text(value, "kind")?);
         let kind = known(names::parse_axis(kind), "kind of axis", kind)?;
         if kind == AxisKind::Thread {
-            return Ok(thread_axis(name));
+            return match member(value, "domain")? {
+                Value::Null => Ok(thread_axis(name)),
+                _ => Err(mistake(format!("{name} counts threads, but has a range"))),
+            };
         }
         let domain = match member(value, "domain")? {
             Value::Null => None,
@@ -376,6 +421,7 @@ impl Nodes {
         let body = member(value, "body")?;
         let (mut steps, mut calls) = (1, 1);
         let function = if body.get("op").is_some() {
+            only(body, &["op"])?;
             let op_name = text(body, "op")?;
             let op = known(names::parse_op(op_name), "operation", op_name)?;
             if op.arity() != parameters.len() || op.is_comparison() || op == Op::Select {
@@ -383,6 +429,7 @@ impl Nodes {
             }
             Function::primitive(name, &parameters, op)
         } else {
+            only(body, &["steps", "names", "root"])?;
             for step in list(body, "steps")? {
                 let called = step.get("call").map(|function| self.function(function)).transpose()?;
                 steps += called.map_or(1, |called| called.steps);
@@ -413,13 +460,16 @@ impl Nodes {
             let ids: Vec<ExprId> = operands.iter().map(|(id, _)| *id).collect();
             let numbers = |all: &[(ExprId, bool)]| all.iter().all(|(_, truth)| !truth);
             let made = if let Some(parameter) = step.get("parameter") {
+                only(step, &["parameter"])?;
                 let expected = place(parameter)? == given;
                 let parameter = parameters.get(given).filter(|_| expected).ok_or_else(wrong)?;
                 given += 1;
                 (builder.parameter(parameter), false)
             } else if step.get("literal").is_some() {
+                only(step, &["literal"])?;
                 (builder.literal(number(text(step, "literal")?)?), false)
             } else if step.get("apply").is_some() {
+                only(step, &["apply", "operands"])?;
                 let op = names::parse_op(text(step, "apply")?).filter(|op| op.arity() == ids.len());
                 let op = op.ok_or_else(wrong)?;
                 let fits = match (op, operands.as_slice()) {
@@ -431,12 +481,14 @@ impl Nodes {
                 }
                 (builder.apply(op, &ids), op.is_comparison())
             } else if let Some(function) = step.get("call") {
+                only(step, &["call", "operands"])?;
                 let function = self.function(function)?.function;
                 if function.parameters().len() != ids.len() || !numbers(&operands) {
                     return Err(wrong());
                 }
                 (builder.call(function, &ids), false)
             } else {
+                only(step, &["cast", "operands"])?;
                 let element = crate::ElementType::ALL.into_iter().find(|e| Some(e.name()) == step["cast"].as_str());
                 match (element, operands.as_slice()) {
                     (Some(element), [(x, false)]) if element != crate::ElementType::Bool => {
@@ -447,9 +499,15 @@ impl Nodes {
             };
             steps.push(made);
         }
-        for (name, (id, _)) in list(body, "names")?.iter().zip(&steps) {
-            if let Some(name) = name.as_str() {
-                builder.name(*id, self::name(name)?);
+        let names = list(body, "names")?;
+        if names.len() > steps.len() {
+            return Err(mistake(format!("`{name}` has {} steps, but {} names", steps.len(), names.len())));
+        }
+        for (name, (id, _)) in names.iter().zip(&steps) {
+            match name {
+                Value::Null => {}
+                Value::String(name) => builder.name(*id, self::name(name)?),
+                other => return Err(mistake(format!("{} is not a name", shortened(other)))),
             }
         }
         let root = steps.get(place(member(body, "root")?)?).filter(|(_, truth)| !truth && given == parameters.len());

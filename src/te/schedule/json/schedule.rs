@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::nodes::{Nodes, elements, list, member, place, shortened, text, truth};
+use super::nodes::{Nodes, elements, list, member, only, place, shortened, text, truth};
 use super::{limits, mistake, names};
 use crate::te::arith::equal;
 use crate::te::error::{ScheduleError, TeError};
@@ -19,8 +19,10 @@ use crate::te::schedule::record::Step;
 use crate::te::schedule::{Attach, Relation, Schedule, SplitBy, Stage};
 
 pub(super) fn read_schedule(value: &Value) -> Result<(Schedule, Vec<Tensor>), TeError> {
+    only(value, &["format", "version", "nodes", "schedule", "record", "tensors"])?;
     let nodes = Nodes::read(list(value, "nodes")?)?;
     let given = member(value, "schedule")?;
+    only(given, &["stages", "outputs", "groups", "scan_groups"])?;
     limits::STAGES.check(list(given, "stages")?.len())?;
     limits::GROUPS.check(list(given, "groups")?.len())?;
     let mut stages = Vec::new();
@@ -51,6 +53,7 @@ pub(super) fn read_schedule(value: &Value) -> Result<(Schedule, Vec<Tensor>), Te
     check_scans(&schedule)?;
     check_groups(&schedule)?;
     check_places(&schedule)?;
+    schedule.check_origins()?;
     let mut schedule = schedule;
     for (index, stage) in list(given, "stages")?.iter().enumerate() {
         lay_out(&nodes, &mut schedule, index, stage)?;
@@ -77,10 +80,17 @@ fn read_place(nodes: &Nodes, value: &Value) -> Result<(Arc<Operation>, Axis), Te
 }
 
 fn read_group(nodes: &Nodes, value: &Value) -> Result<Membership, TeError> {
+    only(value, &["parent", "at"])?;
     let parent = match optional(value, "parent")? {
         None => None,
-        Some(parent) if parent.get("scan").is_some() => Some(Enclosing::Scan(nodes.operation(&parent["scan"])?)),
-        Some(parent) => Some(Enclosing::Group(Group(place(member(parent, "group")?)?))),
+        Some(parent) if parent.get("scan").is_some() => {
+            only(parent, &["scan"])?;
+            Some(Enclosing::Scan(nodes.operation(&parent["scan"])?))
+        }
+        Some(parent) => {
+            only(parent, &["group"])?;
+            Some(Enclosing::Group(Group(place(member(parent, "group")?)?)))
+        }
     };
     let at = optional(value, "at")?.map(|at| read_place(nodes, at)).transpose()?;
     Ok(Membership { parent, at })
@@ -91,7 +101,30 @@ fn alike(a: &[Expr], b: &[Expr]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || equal(a, b))
 }
 
+/// The members of a stage.
+const STAGE: [&str; 18] = [
+    "origin",
+    "operation",
+    "relations",
+    "loops",
+    "kinds",
+    "threads",
+    "place",
+    "scan",
+    "group",
+    "time",
+    "scope",
+    "store_predicate",
+    "env_threads",
+    "pragmas",
+    "aligned",
+    "double_buffer",
+    "rolling_buffer",
+    "prefetches",
+];
+
 fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
+    only(value, &STAGE)?;
     let origin = nodes.operation(member(value, "origin")?)?;
     let operation = nodes.operation(member(value, "operation")?)?;
     let alike = origin.values() == operation.values()
@@ -144,7 +177,8 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
             return Err(mistake(format!("{} is not a pragma", shortened(said))));
         };
         let number = number.as_i64().ok_or_else(|| mistake(format!("{} is not a pragma", shortened(said))))?;
-        stage.pragma(nodes.axis(axis)?, key.as_str().unwrap_or_default(), number)?;
+        let key = key.as_str().ok_or_else(|| mistake(format!("{} is not a pragma", shortened(said))))?;
+        stage.pragma(nodes.axis(axis)?, key, number)?;
     }
     if optional(value, "scope")?.is_some() {
         let name = text(value, "scope")?;
@@ -156,11 +190,18 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
         Value::String(name) if name == "root" => Attach::Root,
         Value::String(name) if name == "inline" => Attach::Inline,
         other if other.get("at").is_some() => {
+            only(other, &["at"])?;
             let (operation, axis) = read_place(nodes, &other["at"])?;
             Attach::At(operation, axis)
         }
-        other if other.get("init_of").is_some() => Attach::ScanInit(nodes.operation(&other["init_of"])?),
-        other => Attach::ScanUpdate(nodes.operation(member(other, "update_of")?)?),
+        other if other.get("init_of").is_some() => {
+            only(other, &["init_of"])?;
+            Attach::ScanInit(nodes.operation(&other["init_of"])?)
+        }
+        other => {
+            only(other, &["update_of"])?;
+            Attach::ScanUpdate(nodes.operation(member(other, "update_of")?)?)
+        }
     };
     if stage.group.is_some() || matches!(stage.attach, Attach::ScanUpdate(_)) {
         let dimension = optional(value, "time")?.map(place).transpose()?.unwrap_or(0);
@@ -211,7 +252,9 @@ fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError
         let axes = nodes.axes(list(value, "split")?)?;
         let [parent, outer, inner] = axes.as_slice() else { return Err(wrong()) };
         let at = place_of(stage, *parent)?;
-        let by = if value.get("factor").is_some() {
+        let by = if value.get("factor").is_some() { "factor" } else { "parts" };
+        only(value, &["split", by, "predicated"])?;
+        let by = if by == "factor" {
             SplitBy::Factor(nodes.size(&value["factor"])?)
         } else {
             SplitBy::Parts(nodes.size(member(value, "parts")?)?)
@@ -226,6 +269,7 @@ fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError
         stage.relations.push(Relation::Split { parent: *parent, outer, inner, by, predicated });
         stage.leaves.splice(at..=at, [outer, inner]);
     } else if value.get("fuse").is_some() {
+        only(value, &["fuse"])?;
         let axes = nodes.axes(list(value, "fuse")?)?;
         let [outer, inner, fused] = axes.as_slice() else { return Err(wrong()) };
         let (first, second) = (place_of(stage, *outer)?, place_of(stage, *inner)?);
@@ -237,6 +281,7 @@ fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError
         stage.leaves[first] = *fused;
         stage.leaves.remove(second);
     } else {
+        only(value, &["singleton"])?;
         let axis = nodes.axis(member(value, "singleton")?)?;
         fresh(stage, axis, AxisKind::Data, true)?;
         stage.relations.push(Relation::Singleton { axis });

@@ -15,6 +15,7 @@ use crate::te::lang::tensor::{Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
 use crate::te::schedule::group::{Enclosing, Membership};
 use crate::te::schedule::memory::MemoryLayout;
+use crate::te::schedule::primitives::is_size;
 use crate::te::schedule::{Attach, Relation, Schedule, SplitBy, Stage};
 
 pub(super) fn write_schedule(schedule: &Schedule, tensors: &[&Tensor]) -> Result<Value, TeError> {
@@ -100,6 +101,10 @@ impl Writer {
         }
         let mut domain = Value::Null;
         if let Some(range) = axis.domain() {
+            if !is_size(&range.min) || !is_size(&range.extent) {
+                let reason = "it depends on data or on an index, which has no text";
+                return Err(mistake(format!("the range of {} is no size: {reason}", axis.name())));
+            }
             domain = json!([self.expression(&range.min)?, self.expression(&range.extent)?]);
         }
         let kind = names::axis(axis.kind());

@@ -6,15 +6,20 @@ use std::sync::{Arc, OnceLock};
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Stream};
 
 use super::refusal::refuse;
-use super::{CudaKernel, CudaProgram, HostStep, emit};
+use super::{CudaKernel, CudaProgram, Form, HostStep, emit};
 use crate::pool::Pool;
 use crate::te::dtype::DType;
 use crate::te::error::{LoweringError, RunError, TeError};
+use crate::te::ir::deep::descend;
 use crate::te::ir::program::Program;
+use crate::te::ir::rewrite::{inline_indices, with_one_index};
+use crate::te::ir::stmt::{Note, Stmt};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
+use crate::te::lower::passes::partition::partition;
 use crate::te::target::binding::{Binding, evaluate};
+use crate::te::target::bounds::Proofs;
 
 /// From this many elements on, indices are 64 bits long. An index of 32 bits could overflow before its last term is
 /// subtracted.
@@ -25,8 +30,15 @@ const WIDE: i64 = 1 << 30;
 pub(crate) struct CudaTarget {
     device: Device,
     program: Program,
-    narrow: Variant,
-    wide: OnceLock<Variant>,
+    /// What the accesses of a run are proved on.
+    body: Stmt,
+    /// The sizes and strides that accesses depend on.
+    variables: Vec<Var>,
+    proofs: Proofs,
+    /// The text that is compiled with the program.
+    plain: Variant,
+    /// The others, as soon as a run needs them.
+    others: [OnceLock<Variant>; 3],
     /// Memory that holds data between launches.
     memory: Pool<Vec<DeviceTensor>>,
 }
@@ -38,8 +50,8 @@ struct Variant {
 }
 
 impl Variant {
-    fn new(device: &Device, program: &Program, wide: bool) -> Result<Self, TeError> {
-        let emitted = emit(program, wide)?;
+    fn new(device: &Device, program: &Program, form: Form) -> Result<Self, TeError> {
+        let emitted = emit(program, form)?;
         let limit = device.properties().shared_bytes_per_block as usize;
         if let Some(bytes) = emitted.kernels.iter().map(|kernel| kernel.shared_bytes).find(|bytes| *bytes > limit) {
             return Err(refuse(format!(
@@ -60,29 +72,31 @@ impl Variant {
 
 impl CudaTarget {
     pub(crate) fn new(device: &Device, program: &Program) -> Result<Self, TeError> {
-        let narrow = Variant::new(device, program, false)?;
-        for kernel in &narrow.emitted.kernels {
+        let plain = Variant::new(device, program, Form::default())?;
+        for kernel in &plain.emitted.kernels {
             kernel
                 .scalars
                 .iter()
-                .try_for_each(|var| Binding::require(program, *var, &narrow.emitted.host_counters()))?;
+                .try_for_each(|var| Binding::require(program, *var, &plain.emitted.host_counters()))?;
         }
-        let (device, program) = (device.clone(), program.clone());
-        Ok(Self { device, program, narrow, wide: OnceLock::new(), memory: Pool::default() })
+        let body = descend(program.body.depth(), || inline_indices(partition(with_one_index(program.body.clone()))));
+        let (device, program, variables) = (device.clone(), program.clone(), variables(program));
+        let (proofs, others, memory) = (Proofs::default(), Default::default(), Pool::default());
+        Ok(Self { device, program, body, variables, proofs, plain, others, memory })
     }
 
     pub(crate) fn source(&self) -> &str {
-        &self.narrow.emitted.source.code
+        &self.plain.emitted.source.code
     }
 
     /// The kernels of the launches, in order.
     pub(crate) fn kernels(&self) -> &[Kernel] {
-        &self.narrow.kernels
+        &self.plain.kernels
     }
 
     /// Whether a run writes an argument.
     pub(crate) fn writes(&self, argument: &Buffer) -> bool {
-        self.narrow
+        self.plain
             .emitted
             .kernels
             .iter()
@@ -111,20 +125,36 @@ impl CudaTarget {
     ) -> Result<(), TeError> {
         let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
         memory.extend(self.program.arguments.iter().map(|(_, buffer)| buffer).zip(tensors.iter().copied()));
-        memory.extend(self.narrow.emitted.scratch.iter().zip(scratch));
-        let wide = self.needs_wide_indices(binding, &memory);
-        let variant = if wide { self.wide()? } else { &self.narrow };
-        // The wide text is printed from the same program, so its scratch buffers are the same.
-        let run = Run { variant, memory, stream, wide };
+        memory.extend(self.plain.emitted.scratch.iter().zip(scratch));
+        let form =
+            Form { wide: self.needs_wide_indices(binding, &memory), tested: !self.stays_inside(binding, tensors) };
+        let variant = self.variant(form)?;
+        // All texts are printed from the same program, so their scratch buffers are the same.
+        let run = Run { variant, memory, stream, wide: form.wide };
         run.steps(&variant.emitted.steps, &mut binding.sizes.clone())
     }
 
-    fn wide(&self) -> Result<&Variant, TeError> {
-        if let Some(variant) = self.wide.get() {
+    /// Whether no access leaves its memory in this run.
+    fn stays_inside(&self, binding: &Binding, tensors: &[&DeviceTensor]) -> bool {
+        let buffers = self.program.arguments.iter().map(|(_, buffer)| buffer.clone());
+        let spans: Vec<(Buffer, usize)> = buffers.zip(tensors.iter().map(|tensor| span(tensor))).collect();
+        self.proofs.stays_inside(&self.body, (&binding.sizes, &self.variables), &spans)
+    }
+
+    fn variant(&self, form: Form) -> Result<&Variant, TeError> {
+        let Some(place) = (usize::from(form.wide) + 2 * usize::from(form.tested)).checked_sub(1) else {
+            return Ok(&self.plain);
+        };
+        if let Some(variant) = self.others[place].get() {
             return Ok(variant);
         }
-        let variant = Variant::new(&self.device, &self.program, true)?;
-        Ok(self.wide.get_or_init(|| variant))
+        if form.tested
+            && let Some(function) = called(&self.program.body)
+        {
+            return Err(refuse_call(&self.program.name, &function));
+        }
+        let variant = Variant::new(&self.device, &self.program, form)?;
+        Ok(self.others[place].get_or_init(|| variant))
     }
 
     fn scratch_shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, TeError> {
@@ -132,31 +162,65 @@ impl CudaTarget {
             let extent = evaluate(extent, &binding.sizes)?.max(0);
             usize::try_from(extent).map_err(|_| RunError::IntegerRange.into())
         };
-        self.narrow.emitted.scratch.iter().map(|buffer| buffer.allocation().iter().map(extent).collect()).collect()
+        self.plain.emitted.scratch.iter().map(|buffer| buffer.allocation().iter().map(extent).collect()).collect()
     }
 
     fn allocate(&self, stream: &Stream, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
         let allocate =
             |(buffer, shape): (&Buffer, &Vec<usize>)| Ok(stream.zeros_of(buffer.dtype().in_memory(), shape)?);
-        self.narrow.emitted.scratch.iter().zip(shapes).map(allocate).collect()
+        self.plain.emitted.scratch.iter().zip(shapes).map(allocate).collect()
     }
 
     fn needs_wide_indices(&self, binding: &Binding, memory: &HashMap<&Buffer, &DeviceTensor>) -> bool {
         let large = |x: &Expr| evaluate(x, &binding.sizes).is_ok_and(|value| value >= WIDE);
-        let span = |tensor: &DeviceTensor| {
-            let (shape, strides) = (tensor.shape(), tensor.strides());
-            let reach = shape.iter().zip(strides).map(|(&n, &s)| n.saturating_sub(1) as i64 * s.unsigned_abs() as i64);
-            reach.sum::<i64>()
-        };
-        memory.values().any(|tensor| span(tensor) >= WIDE)
+        memory.values().any(|tensor| span(tensor) as i64 > WIDE)
             || binding.sizes.values().any(|size| *size >= WIDE)
             || self
-                .narrow
+                .plain
                 .emitted
                 .kernels
                 .iter()
                 .any(|kernel| kernel.loops.iter().any(large) || threads(&kernel.grid, &kernel.block, binding) >= WIDE)
     }
+}
+
+/// One more than the last element that an index of a tensor reaches.
+fn span(tensor: &DeviceTensor) -> usize {
+    if tensor.shape().contains(&0) {
+        return 0;
+    }
+    let steps = tensor.shape().iter().zip(tensor.strides());
+    steps.fold(1, |sum, (extent, stride)| sum.saturating_add((extent - 1).saturating_mul(stride.unsigned_abs())))
+}
+
+/// The variables of a program's arguments, each once.
+fn variables(program: &Program) -> Vec<Var> {
+    let mut found: Vec<Var> = Vec::new();
+    for (_, buffer) in &program.arguments {
+        for var in buffer.shape().iter().chain(buffer.strides()).filter_map(Expr::as_var) {
+            if !found.contains(&var) {
+                found.push(var);
+            }
+        }
+    }
+    found
+}
+
+/// A function of the user that a program calls.
+fn called(statement: &Stmt) -> Option<String> {
+    match statement {
+        Stmt::Note { note: Note::Call(call), .. } => Some(call.function.name().to_owned()),
+        _ => statement.children().into_iter().find_map(called),
+    }
+}
+
+/// The refusal of a run whose accesses would have to be tested, but are made by a function of the user.
+fn refuse_call(program: &str, function: &str) -> TeError {
+    let reason = format!(
+        "it is not proved that every access of {program} stays inside for these sizes, and what {function} accesses can't be \
+         tested; give extents that the tiles divide, or test the indices of what it reads"
+    );
+    RunError::Failed { reason }.into()
 }
 
 /// The number of threads along the longest of x, y and z.
@@ -274,14 +338,15 @@ mod tests {
         let target = CudaTarget::new(&device, &program).unwrap();
         let mut results = Vec::new();
         for wide in [false, true] {
+            let form = Form { wide, tested: false };
             let c = device.zeros::<f32>([9]).unwrap();
-            let variant = if wide { target.wide().unwrap() } else { &target.narrow };
+            let variant = target.variant(form).unwrap();
             let binding = Binding::of(&program, &[&a, &c]).unwrap();
             let shapes = target.scratch_shapes(&binding).unwrap();
             let scratch = target.allocate(&device.default_stream(), &shapes).unwrap();
             let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
             memory.extend(program.arguments.iter().map(|(_, buffer)| buffer).zip([&a, &c]));
-            memory.extend(target.narrow.emitted.scratch.iter().zip(&scratch));
+            memory.extend(target.plain.emitted.scratch.iter().zip(&scratch));
             let stream = device.default_stream();
             let run = Run { variant, memory, stream: &stream, wide };
             run.steps(&variant.emitted.steps, &mut binding.sizes.clone()).unwrap();

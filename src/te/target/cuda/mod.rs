@@ -1,5 +1,9 @@
 //! CUDA C++ for lowered programs: loop partition, the split between host and device, printing, and launches.
 //!
+//! No access leaves its memory. Those whose index depends on data are tested. That all others stay inside is proved for the
+//! sizes of a run; where it isn't, another text runs, which tests every access. A failed test is reported as
+//! [`DataError`](epilogue_runtime::DataError).
+//!
 //! The text follows TVM's style: fully parenthesised, one-element arrays for registers, pointers before scalars in
 //! order of first use. It needs no headers of the toolkit. Contraction of products and sums to FMA is off, so that the
 //! interpreter, native code and a GPU give the same bits if the order of operations is the same.
@@ -89,22 +93,31 @@ struct CudaKernel {
     shared_bytes: usize,
 }
 
-/// Prints a program. `wide` makes indices 64 bits long, for memory of 2^30 elements and more.
+/// The form of a program's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Form {
+    /// Whether indices are 64 bits long, for memory of 2^30 elements and more.
+    wide: bool,
+    /// Whether every access is tested, for runs whose accesses are not [proved](super::bounds) to stay inside.
+    tested: bool,
+}
+
+/// Prints a program.
 ///
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what a GPU doesn't support.
-fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
-    descend(program.body.depth(), || emit_here(program, wide))
+fn emit(program: &Program, form: Form) -> Result<CudaProgram, TeError> {
+    descend(program.body.depth(), || emit_here(program, form))
 }
 
-fn emit_here(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
+fn emit_here(program: &Program, form: Form) -> Result<CudaProgram, TeError> {
     let split = split::split(&partition(with_one_index(program.body.clone())))?;
     let name = identifier(&program.name);
     let mut library = Library::new();
     let (mut texts, mut kernels) = (String::new(), Vec::new());
     for (i, nest) in split.nests.iter().enumerate() {
         let symbol = sanitize(&if i == 0 { format!("{name}_kernel") } else { format!("{name}_kernel_{i}") });
-        let printed = print::kernel(nest, &symbol, wide, &mut library)?;
+        let printed = print::kernel(nest, &symbol, form, &mut library)?;
         if i > 0 {
             texts.push('\n');
         }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use epilogue_runtime::Site;
 
+use super::Form;
 use super::lane_plan::lane_plan;
 use super::refusal::refuse;
 use super::restrict::Restricted;
@@ -41,25 +42,25 @@ pub(super) struct KernelText {
     pub(super) shared_bytes: usize,
 }
 
-/// Prints a launch. `wide` makes indices 64 bits long.
+/// Prints a launch.
 pub(super) fn kernel(
     nest: &DeviceNest,
     symbol: &str,
-    wide: bool,
+    form: Form,
     library: &mut Library,
 ) -> Result<KernelText, TeError> {
-    let text = KernelPrinter::new(nest, wide, library).kernel(nest, symbol)?;
+    let text = KernelPrinter::new(nest, form, library).kernel(nest, symbol)?;
     if text.shared_bytes <= SHARED_LIMIT {
         return Ok(KernelText { shared_bytes: 0, ..text });
     }
-    let mut printer = KernelPrinter::new(nest, wide, library);
+    let mut printer = KernelPrinter::new(nest, form, library);
     printer.dynamic = Some(printer.fresh("shared_memory"));
     printer.kernel(nest, symbol)
 }
 
 /// The names in one kernel. Parameters are found while the body is printed, in order of first use.
 struct Scopes {
-    wide: bool,
+    form: Form,
     threads: HashMap<Var, Thread>,
     used: FreeNames,
     vars: HashMap<Var, String>,
@@ -79,14 +80,14 @@ impl Scopes {
     /// The type of a variable.
     const fn type_of(&self, dtype: DType) -> &'static str {
         match dtype {
-            DType::I32 if self.wide => "int64_t",
+            DType::I32 if self.form.wide => "int64_t",
             _ => register(dtype).name(),
         }
     }
 
     fn var(&mut self, var: Var) -> Result<String, TeError> {
         if let Some(thread) = self.threads.get(&var) {
-            return Ok(format!("(({}){})", if self.wide { "int64_t" } else { "int" }, thread.name()));
+            return Ok(format!("(({}){})", if self.form.wide { "int64_t" } else { "int" }, thread.name()));
         }
         if let Some(name) = self.vars.get(&var) {
             return Ok(name.clone());
@@ -95,6 +96,12 @@ impl Scopes {
         self.vars.insert(var, name.clone());
         self.scalars.push((var, name.clone()));
         Ok(name)
+    }
+
+    /// Whether an access is tested although its index doesn't depend on memory. The element of a kernel's own memory whose
+    /// number is written out is there.
+    fn tests(&self, buffer: &Buffer, index: &Expr) -> bool {
+        self.form.tested && (buffer.scope() == Scope::Global || index.as_int().is_none())
     }
 
     fn element(&mut self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
@@ -126,8 +133,12 @@ impl Names for Shared<'_> {
         self.0.borrow_mut().element(buffer, index)
     }
 
+    fn tests(&self, buffer: &Buffer, index: &Expr) -> bool {
+        self.0.borrow().tests(buffer, index)
+    }
+
     fn wide_indices(&self) -> bool {
-        self.0.borrow().wide
+        self.0.borrow().form.wide
     }
 }
 
@@ -149,12 +160,12 @@ pub(super) struct KernelPrinter<'a> {
 }
 
 impl<'a> KernelPrinter<'a> {
-    fn new(nest: &DeviceNest, wide: bool, library: &'a mut Library) -> Self {
+    fn new(nest: &DeviceNest, form: Form, library: &'a mut Library) -> Self {
         let reserved = ["uint", "uchar", "ushort", "int64_t", "uint64_t", "epilogue", "printf", "clock", "min", "max"];
         let mut used = FreeNames::numbered(1);
         used.reserve(reserved);
         let scopes = Scopes {
-            wide,
+            form,
             threads: nest.vars.iter().map(|(thread, var)| (*var, *thread)).collect(),
             used,
             vars: HashMap::new(),
@@ -291,7 +302,7 @@ impl<'a> KernelPrinter<'a> {
                 let local = buffer.scope() == Scope::Local;
                 let text = if local { text } else { self.library.store(buffer.dtype(), text) };
                 let mut test = String::new();
-                if index.loads() {
+                if index.loads() || self.scopes.get_mut().tests(buffer, index) {
                     let count = self.index(&buffer.reach())?;
                     let site = self.library.site(Site::Element { access: access(buffer, index) });
                     test = format!("if (epilogue::te::inside({at}, {count}, {site})) ");
@@ -344,6 +355,7 @@ impl<'a> KernelPrinter<'a> {
 
     pub(super) fn repeat(&mut self, var: Var, extent: &Expr, kind: LoopKind, body: &Stmt) -> Result<(), TeError> {
         if kind == LoopKind::Vectorized
+            && !self.scopes.get_mut().form.tested
             && let Some(plan) = lane_plan(var, extent, body)
         {
             return self.in_lanes(var, extent, body, &plan);

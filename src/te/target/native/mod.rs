@@ -12,7 +12,6 @@
 //! code, so other layouts take other versions of it.
 
 mod argument;
-mod bounds;
 mod code;
 mod host;
 mod prepare;
@@ -29,20 +28,18 @@ use self::argument::{Bound, bind, check_sharing};
 use self::code::{Code, Source, generate};
 use super::arguments::places;
 use super::binding::check_requirements;
+use super::bounds::Proofs;
 use crate::sync::lock;
 use crate::te::error::{RunError, TeError};
 use crate::te::ir::deep::descend;
 use crate::te::ir::program::{Program, Requirement};
-use crate::te::ir::rewrite::with_one_index;
+use crate::te::ir::rewrite::{inline_indices, with_one_index};
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 use crate::te::lower::passes::partition::partition;
-
-/// The number of proofs that are remembered.
-const PROOFS: usize = 64;
 
 /// Compiles a program to native code, for arguments that are contiguous along their last dimension. Code for other
 /// layouts is compiled when a run first needs it.
@@ -55,8 +52,7 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
 }
 
 fn compile_here(program: &Program) -> Result<NativeKernel, TeError> {
-    let body =
-        threads::serialize(prepare::inline_indices(with_one_index(prepare::without_notes(program.body.clone()))))?;
+    let body = threads::serialize(inline_indices(with_one_index(prepare::without_notes(program.body.clone()))))?;
     let body = crate::te::lower::passes::simplify::simplify(prepare::unroll(partition(body)));
     let buffers: Vec<Buffer> = program.arguments.iter().map(|(_, buffer)| buffer.clone()).collect();
     let mut written = HashSet::new();
@@ -72,7 +68,7 @@ fn compile_here(program: &Program) -> Result<NativeKernel, TeError> {
         levels: body.depth(),
         body,
         versions: Mutex::new(HashMap::new()),
-        proofs: Mutex::new(HashMap::new()),
+        proofs: Proofs::default(),
     };
     let units = kernel.buffers.iter().flat_map(|buffer| {
         let last = buffer.strides().len().saturating_sub(1);
@@ -106,8 +102,7 @@ pub struct NativeKernel {
     /// The strides that are variables, in the order of the arguments.
     steps: Vec<Var>,
     versions: Mutex<HashMap<Version, Arc<Code>>>,
-    /// The proofs: for values of the variables and spans of the arguments, whether all accesses stay inside.
-    proofs: Mutex<HashMap<Vec<i64>, bool>>,
+    proofs: Proofs,
 }
 
 /// The properties of one version of the code.
@@ -155,8 +150,8 @@ impl NativeKernel {
     /// # Errors
     /// [`RunError::Argument`] for a number, type, shape or layout of arguments that doesn't fit, for an argument that
     /// is written but was passed for reading, or for one that shares memory with another that is written; nothing is
-    /// run then. [`RunError::Failed`] for an access out of bounds, a division by zero, or an allocation that fails;
-    /// some elements may have been written.
+    /// run then. [`TeError::Data`] for an access out of bounds or a division by zero, and [`RunError::Failed`] for an
+    /// allocation that fails; some elements may have been written.
     pub fn run(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
         check_sharing(&self.arguments, &self.written, arguments)?;
         // SAFETY: memory that is written is not shared.
@@ -184,7 +179,8 @@ impl NativeKernel {
             values.push(*sizes.get(var).ok_or_else(missing)?);
         }
         let units = self.steps.iter().map(|var| sizes.get(var) == Some(&1)).collect();
-        let checked = !self.stays_inside(&sizes, &spans, &values);
+        let lens: Vec<(Buffer, usize)> = self.buffers.iter().cloned().zip(spans.iter().copied()).collect();
+        let checked = !self.proofs.stays_inside(&self.body, (&sizes, &self.variables), &lens);
         let code = self.version(&Version { units, checked })?;
         let mut frame: Vec<u64> = arguments.iter().map(|argument| argument.pointer() as u64).collect();
         frame.extend(spans.iter().map(|span| *span as u64));
@@ -193,23 +189,6 @@ impl NativeKernel {
         // SAFETY: `bind` has checked that the memory holds the spans and that written memory may be written. The caller
         // promises that it is not shared. All accesses stay inside, or are tested.
         in_default_mode(|| unsafe { code.run(&frame) })
-    }
-
-    /// Whether no access can leave its buffer in this run.
-    fn stays_inside(&self, sizes: &HashMap<Var, i64>, spans: &[usize], values: &[i64]) -> bool {
-        let mut key = values.to_vec();
-        key.extend(spans.iter().map(|span| i64::try_from(*span).unwrap_or(i64::MAX)));
-        let mut proofs = lock(&self.proofs);
-        if let Some(known) = proofs.get(&key) {
-            return *known;
-        }
-        let lens: Vec<(Buffer, usize)> = self.buffers.iter().cloned().zip(spans.iter().copied()).collect();
-        let proved = descend(self.levels, || bounds::accesses_stay_inside(&self.body, sizes, &lens));
-        if proofs.len() >= PROOFS {
-            proofs.clear();
-        }
-        proofs.insert(key, proved);
-        proved
     }
 
     /// The code for a layout; it is compiled if necessary.

@@ -20,18 +20,6 @@ pub(super) fn without_notes(statement: Stmt) -> Stmt {
 /// Loops marked to be unrolled are written out up to this many statements and expressions.
 const UNROLL_LIMIT: usize = 4096;
 
-/// Replaces names of index arithmetic by their values, so that an index shows how it depends on each loop. The code
-/// generator finds common subexpressions again.
-pub(super) fn inline_indices(statement: Stmt) -> Stmt {
-    match statement {
-        Stmt::Let { var, value, body } if var.dtype().is_integer() && !has_memory(&value) => {
-            let replace = |v: Var| (v == var).then(|| value.clone());
-            inline_indices(substitute(*body, &replace))
-        }
-        other => other.map_children(&mut inline_indices),
-    }
-}
-
 /// Writes loops that are marked to be unrolled as one statement after another.
 pub(super) fn unroll(statement: Stmt) -> Stmt {
     match statement {
@@ -62,10 +50,4 @@ fn size(statement: &Stmt) -> usize {
     let mut nodes = 1;
     statement.expressions().into_iter().for_each(|x| x.visit(&mut |_| nodes += 1));
     nodes + statement.children().into_iter().map(size).sum::<usize>()
-}
-
-pub(super) fn has_memory(x: &Expr) -> bool {
-    let mut found = false;
-    x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
-    found
 }

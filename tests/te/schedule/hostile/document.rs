@@ -102,7 +102,7 @@ pub(super) fn reduction(d: &mut Document, axis: usize, source: impl FnOnce(&mut 
     let (a, b) = (var(d, "a"), var(d, "b"));
     let [x, y] = [a, b].map(|var| d.add(json!({ "node": "value", "of": var })));
     let sum = d.binary("add", x, y);
-    let zero = d.add(json!({ "node": "float", "type": "f32", "value": "0" }));
+    let zero = d.add(json!({ "node": "float", "type": "f32", "value": "0.0" }));
     let k = d.add(json!({ "node": "value", "of": axis }));
     let source = source(d, k);
     let all = d.add(json!({ "node": "int", "type": "bool", "value": 1 }));

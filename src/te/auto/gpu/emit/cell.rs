@@ -3,7 +3,7 @@
 
 use epilogue_runtime::Site;
 
-use super::context::KernelContext;
+use super::context::{KernelContext, may_divide_by_zero};
 use super::field::Field;
 use super::frame::{Emitted, Frame};
 use super::loops::{Loops, Side};
@@ -346,8 +346,14 @@ impl Text<'_> {
         let name = self.context.read_name(place).to_owned();
         let (mut offset, mut inside) = (Vec::new(), Vec::new());
         let is_tested = self.of_stage.tested[place];
-        if is_tested && let Some(guard) = &read.guard {
-            inside.push(self.context.value(guard)?);
+        let dtype = read.tensor.dtype();
+        let register = register(read_type(dtype));
+        let guard = read.guard.as_ref().filter(|_| is_tested).map(|guard| self.context.value(guard)).transpose()?;
+        // Where the guard doesn't hold, a divisor may be zero.
+        let is_outside = guard.is_some() && read.indices.iter().any(may_divide_by_zero);
+        match guard {
+            Some(guard) if is_outside => writeln!(self.code, "{register} {name} = {{}};\nif ({guard}) {{"),
+            guard => inside.extend(guard),
         }
         for d in buffer.first_column(cell.rows)..read.indices.len() {
             let index = self.context.index(&read.indices[d])?;
@@ -361,14 +367,16 @@ impl Text<'_> {
             offset.push(format!("{name}_index{d}{step}"));
         }
         let offset = if offset.is_empty() { "0".to_owned() } else { offset.join(" + ") };
-        let dtype = read.tensor.dtype();
         let ty = self.context.library.memory_type(dtype);
         let row = row_of(buffer, self.key, &format!("(at.step + {}u)", cell.given - lag), "at.row");
         let from = format!("te::shared_row<{ty}>(cell.offset{number}, {row} * cell.columns{number})[{offset}]");
         let element = self.context.library.load(dtype, from);
-        let register = register(read_type(dtype));
-        if is_tested && !inside.is_empty() {
-            writeln!(self.code, "{register} {name} = {{}};\nif ({}) {name} = {element};", inside.join(" && "));
+        let inside = if inside.is_empty() { None } else { Some(inside.join(" && ")).filter(|_| is_tested) };
+        if is_outside {
+            let inside = inside.unwrap_or_else(|| "true".to_owned());
+            writeln!(self.code, "if ({inside}) {name} = {element};\n}}");
+        } else if let Some(inside) = inside {
+            writeln!(self.code, "{register} {name} = {{}};\nif ({inside}) {name} = {element};");
         } else {
             writeln!(self.code, "const {register} {name} = {element};");
         }

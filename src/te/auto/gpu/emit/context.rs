@@ -18,7 +18,7 @@ use crate::te::cuda::{Library, Printer, register};
 use crate::te::dtype::DType;
 use crate::te::error::{RunError, TeError};
 use crate::te::lang::axis::Axis;
-use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 
@@ -298,6 +298,9 @@ impl<'a> KernelContext<'a> {
         let name = self.read_names[read].clone();
         let mut code = Writer::new();
         let guard = guard.as_ref().map(|guard| self.value(guard)).transpose()?;
+        // Where the guard doesn't hold, a divisor may be zero.
+        let outer = guard.clone().filter(|_| indices.iter().any(may_divide_by_zero));
+        let guard = guard.filter(|_| outer.is_none());
         let mut inside = vec![guard.unwrap_or_else(|| "true".to_owned())];
         let mut offset = Vec::new();
         for (d, index) in indices.iter().enumerate() {
@@ -312,13 +315,32 @@ impl<'a> KernelContext<'a> {
         let element = self.library.load(tensor.dtype(), format!("p.{name}[{offset}]"));
         debug_assert_eq!(var.dtype(), read_type(tensor.dtype()));
         let inside = inside.join(" && ");
+        let Some(guard) = outer else {
+            writeln! { code, "
+                {register} {name} = {{}};
+                if ({inside}) {{
+                    {name} = {element};
+                }}" }
+            return Ok(code.value());
+        };
+        let indices = code.value();
+        let mut code = Writer::new();
         writeln! { code, "
             {register} {name} = {{}};
-            if ({inside}) {{
-                {name} = {element};
+            if ({guard}) {{
+                {indices}
+                if ({inside}) {name} = {element};
             }}" }
         Ok(code.value())
     }
+}
+
+/// Whether an index has a division whose divisor may be zero.
+pub(in crate::te::auto) fn may_divide_by_zero(index: &Expr) -> bool {
+    index.contains(|x| match x.kind() {
+        Kind::Binary(Binary::FloorDiv | Binary::FloorMod, _, by) => by.as_int().is_none_or(|by| by == 0),
+        _ => false,
+    })
 }
 
 /// Whether a name has the form of a parameter or local variable that is made from other names and numbers.

@@ -200,7 +200,7 @@ impl Text<'_, '_> {
         if self.key.loops.access[place].is_some() { When::Ahead } else { self.pattern.when[place] }
     }
 
-    /// The reads of a step that depend on the state before or after it.
+    /// The reads of a step that depend on the state before or after it, or on what its columns are reduced to.
     fn reads_of_state(&mut self, when: When) -> Result<String, TeError> {
         let mut code = Writer::new();
         for place in (0..self.pattern.element_reads).filter(|place| self.time_of(*place) == when).collect::<Vec<_>>() {
@@ -291,7 +291,9 @@ impl Text<'_, '_> {
     fn given_reads(&mut self) -> Result<String, TeError> {
         let mut code = Writer::new();
         code.lines(&self.axes(false));
-        for place in self.pattern.element_reads..self.pattern.reads.list.len() {
+        let by_total: Vec<usize> = self.given_by_total().into_iter().flatten().collect();
+        let all = self.pattern.element_reads..self.pattern.reads.list.len();
+        for place in all.filter(|place| !by_total.contains(place)) {
             if self.key.loops.access[place].is_none() {
                 code.lines(&self.context.general_read(place)?);
                 continue;
@@ -302,6 +304,11 @@ impl Text<'_, '_> {
             writeln!(code, "const {} {name} = {element};", register(read_type(dtype)));
         }
         Ok(code.value())
+    }
+
+    /// For every given step, the reads of it that wait for what its columns are reduced to.
+    fn given_by_total(&self) -> Vec<Vec<usize>> {
+        self.pattern.given_by_total(|place| self.key.loops.access[place].is_none())
     }
 
     /// Writes the struct that combines columns.
@@ -337,12 +344,24 @@ impl Text<'_, '_> {
             __device__ __forceinline__ void store_given(int given, const Cursor& at, const Fold::Value& total) const {{
                 {reads}" }
         let given = &self.pattern.given;
-        for (step, values) in given.iter().enumerate() {
+        for ((step, values), by_total) in given.iter().enumerate().zip(self.given_by_total()) {
+            let (is_it, is_block) = (format!("if (given == {step})"), !by_total.is_empty());
+            if is_block {
+                writeln!(self.code, "{is_it} {{");
+            }
+            for place in by_total {
+                let read = self.context.general_read(place)?;
+                self.code.lines(&read);
+            }
             for (output, value) in values.iter().enumerate().filter(|(output, _)| self.pattern.outputs[*output].reduced)
             {
                 let back = given.len() - step;
                 let stored = self.stored(output, value, &format!("- {back} *"))?;
-                writeln!(self.code, "if (given == {step}) {stored}");
+                let test = if is_block { String::new() } else { format!("{is_it} ") };
+                writeln!(self.code, "{test}{stored}");
+            }
+            if is_block {
+                writeln!(self.code, "}}");
             }
         }
         writeln!(self.code, "}}");
@@ -361,7 +380,7 @@ impl Text<'_, '_> {
     fn fold(&mut self) -> Result<(), TeError> {
         let Some(reduction) = &self.pattern.column_reduction else { return Ok(()) };
         let axes = self.axes(true);
-        let after = self.reads_of_state(When::After)?;
+        let (after, of_total) = (self.reads_of_state(When::After)?, self.reads_of_state(When::Reduced)?);
         let gives = self.gives(&reduction.source, &reduction.condition)?;
         let arguments = "const Cursor& at, index_t step, const Raw& raw";
         writeln! { self.code, "
@@ -373,7 +392,8 @@ impl Text<'_, '_> {
                 {gives}
             }}
             __device__ __forceinline__ void store_folded({arguments}, const Fold::Value& total) const {{
-                {axes}" }
+                {axes}
+                {of_total}" }
         let pattern = self.pattern;
         for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| made.reduced) {
             let stored = self.stored(output, &made.value, "+ step *")?;

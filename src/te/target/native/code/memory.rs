@@ -14,7 +14,6 @@ use crate::te::error::{RunError, TeError};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
 use crate::te::target::native::argument::element_size;
-use crate::te::target::native::bounds::is_dynamic;
 
 /// The bytes of a buffer whose extents are constants.
 pub(super) fn fixed_bytes(buffer: &Buffer) -> Option<usize> {
@@ -163,7 +162,7 @@ impl Translator<'_, '_, '_> {
         let size = i64::try_from(element_size(buffer.dtype())).unwrap_or(1);
         let bytes = self.b.ins().imul_imm_u(offset, size);
         let address = self.b.ins().iadd(memory.pointer, bytes);
-        if !self.unit.checked && !is_dynamic(index) {
+        if !self.unit.checked && !index.loads() {
             return Ok(AccessTarget { address, memory, inside: None });
         }
         let first = self.b.ins().icmp(IntCC::UnsignedLessThan, offset, memory.len);

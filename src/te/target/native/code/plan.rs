@@ -7,8 +7,6 @@ use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::var::Var;
-use crate::te::target::native::bounds::constant_difference;
-use crate::te::target::native::prepare::has_memory;
 
 /// The number of 32-bit lanes at a time: as many vectors as leave enough registers for intermediate values.
 const LANES: usize = 32;
@@ -44,7 +42,7 @@ fn tests_below(condition: &Expr, var: Var, found: &mut Vec<Expr>) -> bool {
 fn is_below(condition: &Expr, var: Var, found: &mut Vec<Expr>) -> bool {
     match condition.kind() {
         Kind::Binary(op @ (Binary::Lt | Binary::Le), a, b)
-            if a.dtype().is_integer() && !has_memory(condition) && coefficient(&(a - b), var) == Some(1) =>
+            if a.dtype().is_integer() && !condition.loads() && coefficient(&(a - b), var) == Some(1) =>
         {
             let room = first_lane(&(b - a), var);
             found.push(if *op == Binary::Le { room + 1 } else { room });
@@ -52,6 +50,11 @@ fn is_below(condition: &Expr, var: Var, found: &mut Vec<Expr>) -> bool {
         }
         _ => false,
     }
+}
+
+/// The difference of two indices, if it is a constant.
+fn constant_difference(a: &Expr, b: &Expr) -> Option<i64> {
+    simplify(&(a - b)).as_int()
 }
 
 /// How a vectorised loop runs.

@@ -1,15 +1,18 @@
 //! Proves, for the sizes of one run, that no access of a program leaves its buffer.
 //!
-//! Every index is bounded from below and above, over the loops and under the conditions around it. An access that isn't
-//! proved is tested by another version of the code when it runs. So a missed proof costs time, but is never wrong.
+//! Every index is bounded from below and above, over the loops and threads and under the conditions around it. An access that
+//! isn't proved is tested by another version of the code when it runs. So a missed proof costs time, but is never wrong.
 //!
 //! Indices are sums and products in 64 bits, as the code computes them. A value inside a quotient, a remainder or a
 //! comparison has its own type, and counts as unknown if it might wrap.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 
+use crate::sync::lock;
 use crate::te::dtype::DType;
-use crate::te::ir::stmt::Stmt;
+use crate::te::ir::deep::descend;
+use crate::te::ir::stmt::{AllReduce, Stmt};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::node::Id;
@@ -18,15 +21,39 @@ use crate::te::lang::var::Var;
 /// A number beyond any index. A bound that reaches it counts as unknown.
 const FAR: i128 = 1 << 100;
 
-/// Whether an index depends on memory: such accesses are always tested when they happen.
-pub(super) fn is_dynamic(index: &Expr) -> bool {
-    let mut found = false;
-    index.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(..)));
-    found
+/// The number of proofs that are remembered.
+const PROOFS: usize = 64;
+
+/// The proofs for one program: for values of its variables and spans of its arguments, whether all accesses stay inside.
+#[derive(Debug, Default)]
+pub(super) struct Proofs(Mutex<HashMap<Vec<i64>, bool>>);
+
+impl Proofs {
+    /// Whether no access of `body` can leave its buffer in a run. `variables` are those whose values the accesses depend on,
+    /// and `spans` are the elements of each argument.
+    pub(super) fn stays_inside(
+        &self,
+        body: &Stmt,
+        (sizes, variables): (&HashMap<Var, i64>, &[Var]),
+        spans: &[(Buffer, usize)],
+    ) -> bool {
+        let mut key: Vec<i64> = variables.iter().map(|var| sizes.get(var).copied().unwrap_or(i64::MIN)).collect();
+        key.extend(spans.iter().map(|(_, span)| i64::try_from(*span).unwrap_or(i64::MAX)));
+        let mut proofs = lock(&self.0);
+        if let Some(known) = proofs.get(&key) {
+            return *known;
+        }
+        let proved = descend(body.depth(), || accesses_stay_inside(body, sizes, spans));
+        if proofs.len() >= PROOFS {
+            proofs.clear();
+        }
+        proofs.insert(key, proved);
+        proved
+    }
 }
 
-/// Whether every access whose index doesn't depend on memory stays in its buffer.
-pub(super) fn accesses_stay_inside(body: &Stmt, sizes: &HashMap<Var, i64>, spans: &[(Buffer, usize)]) -> bool {
+/// Whether every access whose index doesn't depend on memory stays in its buffer. Others are always tested when they happen.
+fn accesses_stay_inside(body: &Stmt, sizes: &HashMap<Var, i64>, spans: &[(Buffer, usize)]) -> bool {
     let lens = spans.iter().map(|(buffer, span)| (buffer.clone(), i128::try_from(*span).unwrap_or(FAR))).collect();
     let mut prover = Prover {
         sizes,
@@ -128,17 +155,22 @@ struct Prover<'a> {
 
 impl Prover<'_> {
     fn statement(&mut self, statement: &Stmt) -> bool {
-        for x in statement.expressions() {
-            self.proven.clear();
-            self.order.clear();
-            self.steps = 0;
+        let expressions = match statement {
+            // What threads reduce is evaluated only under a condition.
+            Stmt::AllReduce(_) => Vec::new(),
+            _ => statement.expressions(),
+        };
+        self.begin();
+        for x in expressions {
+            self.begin();
             if !self.loads(x) {
                 return false;
             }
         }
         match statement {
             Stmt::Seq(statements) => statements.iter().all(|s| self.statement(s)),
-            Stmt::For { var, extent, body, .. } => {
+            // Threads are like the iterations of a loop.
+            Stmt::For { var, extent, body, .. } | Stmt::Launch { var, extent, body, .. } => {
                 let end = self.unwrapped(extent).unwrap_or_else(|| Sum::atom(extent, -FAR, FAR));
                 let last = self.upper(&end) - 1;
                 if last < 0 {
@@ -163,9 +195,19 @@ impl Prover<'_> {
                 self.lens.insert(buffer.clone(), len);
                 self.statement(body)
             }
-            // Programs for one thread have no launches.
-            Stmt::Launch { .. } | Stmt::AllReduce(_) | Stmt::Barrier => false,
+            Stmt::Barrier => true,
+            Stmt::AllReduce(reduce) => {
+                let AllReduce { condition, source, .. } = &**reduce;
+                self.loads(condition) && self.under(condition, true, |this| source.iter().all(|x| this.loads(x)))
+            }
         }
+    }
+
+    /// Begins another expression.
+    fn begin(&mut self) {
+        self.proven.clear();
+        self.order.clear();
+        self.steps = 0;
     }
 
     /// Whether every load of an expression stays inside, each under the conditions that guard it.
@@ -204,7 +246,7 @@ impl Prover<'_> {
 
     fn access(&mut self, buffer: &Buffer, indices: &[Expr]) -> bool {
         let [index] = indices else { return false };
-        if is_dynamic(index) {
+        if index.loads() {
             return true;
         }
         let Some(len) = self.lens.get(buffer).copied() else { return false };
@@ -385,9 +427,4 @@ impl Prover<'_> {
         let sum = self.unwrapped(x)?;
         (sum.terms.is_empty() && sum.constant > 0).then_some(sum.constant)
     }
-}
-
-/// The difference of two indices, if it is a constant.
-pub(super) fn constant_difference(a: &Expr, b: &Expr) -> Option<i64> {
-    crate::te::arith::simplify(&(a - b)).as_int()
 }
