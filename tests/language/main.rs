@@ -1,5 +1,6 @@
 //! The epilogue language: what the macros make of functions, what trees print and compute, and the arguments of a run.
 
+mod advice;
 mod arguments;
 mod evt;
 mod expressions;
