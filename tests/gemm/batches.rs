@@ -205,7 +205,8 @@ fn a_graph_has_the_copy() -> Result<(), Error> {
     of_a.copy_from(&vec![f16::from_f32(3.0); l * m * k])?;
     graph.launch(&device.default_stream())?;
     assert_eq!(d.to_vec::<f32>()?, vec![24.0; l * h * m * n]);
-    let described = gemm.describe_launch(&a, &b, Plain { d: &mut d }).expect_err("it is two launches").to_string();
+    let described =
+        gemm.describe_launch(&a, &b, &Plain { d: &mut d }.arguments()).expect_err("it is two launches").to_string();
     assert!(described.contains("give a contiguous copy"), "{described}");
     Ok(())
 }

@@ -26,7 +26,7 @@ fn ones(shape: &[usize]) -> DeviceTensor {
 }
 
 /// Runs an epilogue of two operands that are planned for.
-fn run<'a, E: epilogue::Epilogue>(a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Outcome {
+fn run<'a, E: Epilogue>(a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Outcome {
     Gemm::plan::<E>(&Device::cpu(), a, b)?.run(a, b, arguments)
 }
 
@@ -101,6 +101,7 @@ fn element_types() {
         let sums = reduction_op(d, Row, Add);
         (d, place, large, sums)
     }
+    use ElementType::{BF16, Bool, F32, F64, I8, I32, I64};
     let (device, a, b) = (Device::cpu(), ones(&[3, 4]), ones(&[4, 5]));
     let zeros = |element: ElementType, shape: &[usize]| device.zeros_of(element, shape).expect("memory");
     let given = |c: ElementType, of: [ElementType; 4]| {
@@ -115,12 +116,11 @@ fn element_types() {
         )
     };
     let followed = || {
-        let [mut d, mut place] = [zeros(ElementType::F64, &[3, 5]), zeros(ElementType::I32, &[3])];
-        let [mut large, mut sums] = [zeros(ElementType::Bool, &[3]), zeros(ElementType::BF16, &[3])];
-        let c = zeros(ElementType::I8, &[3, 5]);
+        let [mut d, mut place] = [zeros(F64, &[3, 5]), zeros(I32, &[3])];
+        let [mut large, mut sums] = [zeros(Bool, &[3]), zeros(BF16, &[3])];
+        let c = zeros(I8, &[3, 5]);
         run::<OfOthers>(&a, &b, OfOthers { c: &c, d: &mut d, place: &mut place, large: &mut large, sums: &mut sums })
     };
-    use ElementType::{BF16, Bool, F32, F64, I8, I32, I64};
     let right = || given(F32, [F32, I64, Bool, F32]);
     advised(given(I8, [F32, I64, Bool, F32]), "write `Tensor<i8>`", followed());
     advised(given(F32, [F64, I64, Bool, F32]), "write `Tensor<f64>`", followed());
@@ -178,7 +178,7 @@ fn plans() {
     );
     let mixed = |a, b| builder().elements(a, b).problem(2, 3, 4).plan().map(drop);
     let refused = mixed(ElementType::I8, ElementType::F32);
-    advised(refused, "a float type as A and i8 or u8 as B", mixed(ElementType::F32, ElementType::I8));
+    advised(refused, "or A is a float and B is i8 or u8", mixed(ElementType::F32, ElementType::I8));
 }
 
 /// Views of several axes.

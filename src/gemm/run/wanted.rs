@@ -110,7 +110,12 @@ impl Plan {
             (Some((wanted, microseconds)), Some((_, repacking))) if microseconds < time(repacking) => Ok(wanted),
             (_, Some((wanted, _))) | (Some((wanted, _)), None) => Ok(wanted),
             (None, None) => {
-                let reason = "no kernel takes these arguments: give tensors whose rows begin at multiples of 16 bytes";
+                let reason = match problem.patches {
+                    Some(_) => {
+                        "shared memory has no room for the table of its rows' patches: plan for patches of images"
+                    }
+                    None => "no kernel takes these arguments: give tensors whose rows begin at multiples of 16 bytes",
+                };
                 Err(Error::NoKernel { kernel: gpu.chosen.key.to_string(), reason })
             }
         }
