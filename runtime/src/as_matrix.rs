@@ -39,7 +39,7 @@ impl DeviceTensor {
     /// [`AxisLeftOut`](crate::LayoutError::AxisLeftOut): every axis must be named once;
     /// [`Digits`](crate::LayoutError::Digits): more than two axes of a list are left.
     pub fn as_matrix(&self, rows: &[usize], columns: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::digits("rows", rows), Wanted::digits("columns", columns)])
+        self.read_as(&[Wanted::own("rows", rows), Wanted::own("columns", columns)])
     }
 
     /// The same with axes that are the batch in front of the matrix: `[L, M, N]`.
@@ -49,14 +49,20 @@ impl DeviceTensor {
     /// let scores = Device::cpu().zeros::<f32>([2, 3, 4, 5])?; // [B, S, H, T]
     /// let by_head = scores.as_batched_matrix(&[0], &[2, 1], &[3])?; // for each b, rows (h, s)
     /// assert_eq!(by_head.axes().map(|axes| axes.shape()), Some(vec![2, 12, 5]));
+    /// // A mask of each b, which all heads share: its batch is (b, h), two axes that don't merge.
+    /// let mask = Device::cpu().zeros::<f32>([2, 1, 3, 5])?.broadcast_to([2, 4, 3, 5])?;
+    /// let by_head = mask.as_batched_matrix(&[0, 1], &[2], &[3])?;
+    /// assert_eq!(by_head.axes().map(|axes| axes.shape()), Some(vec![8, 3, 5]));
     /// # Ok::<(), epilogue_runtime::Error>(())
     /// ```
     ///
+    /// The batch has one axis of the view or two, whatever rows and columns have. A product's A and B may be batches of two
+    /// axes, too.
+    ///
     /// # Errors
-    /// As [`as_matrix`](Self::as_matrix); the batch's axes must merge to one.
+    /// As [`as_matrix`](Self::as_matrix).
     pub fn as_batched_matrix(&self, batch: &[usize], rows: &[usize], columns: &[usize]) -> Result<Self> {
-        let batch = Wanted::one("batches", batch);
-        self.read_as(&[batch, Wanted::digits("rows", rows), Wanted::digits("columns", columns)])
+        self.read_as(&[Wanted::batch(batch), Wanted::own("rows", rows), Wanted::own("columns", columns)])
     }
 
     /// A view of the tensor as a vector with a value for each column, `[N]`, of all its axes in the given order, the last the
@@ -80,7 +86,7 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_matrix`](Self::as_matrix): at most two axes may be left.
     pub fn as_row_vector(&self, axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::digits("columns", axes)])
+        self.read_as(&[Wanted::own("columns", axes)])
     }
 
     /// The same with axes that are the batch in front of the vector: `[L, N]`.
@@ -94,9 +100,9 @@ impl DeviceTensor {
     /// ```
     ///
     /// # Errors
-    /// As [`as_row_vector`](Self::as_row_vector); the batch's axes must merge to one.
+    /// As [`as_row_vector`](Self::as_row_vector).
     pub fn as_batched_row_vector(&self, batch: &[usize], axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::one("batches", batch), Wanted::digits("columns", axes)])
+        self.read_as(&[Wanted::batch(batch), Wanted::own("columns", axes)])
     }
 
     /// As [`as_row_vector`](Self::as_row_vector), with a value for each row, `[M]`.
@@ -104,7 +110,7 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_row_vector`](Self::as_row_vector).
     pub fn as_column_vector(&self, axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::digits("rows", axes)])
+        self.read_as(&[Wanted::own("rows", axes)])
     }
 
     /// As [`as_batched_row_vector`](Self::as_batched_row_vector), with a value for each row, `[L, M]`.
@@ -112,7 +118,23 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_batched_row_vector`](Self::as_batched_row_vector).
     pub fn as_batched_column_vector(&self, batch: &[usize], axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::one("batches", batch), Wanted::digits("rows", axes)])
+        self.read_as(&[Wanted::batch(batch), Wanted::own("rows", axes)])
+    }
+
+    /// A view of the tensor as a value for each batch, `[L]`, of all its axes in the given order, the last the fastest.
+    ///
+    /// ```
+    /// # use epilogue_runtime::Device;
+    /// let scales = Device::cpu().tensor(&[0.5f32, 2.0], [2, 1])?.broadcast_to([2, 3])?; // of each b, for all its heads
+    /// let by_head = scales.as_batched_scalar(&[0, 1])?;
+    /// assert_eq!(by_head.axes().map(|axes| axes.shape()), Some(vec![6]));
+    /// # Ok::<(), epilogue_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`as_row_vector`](Self::as_row_vector).
+    pub fn as_batched_scalar(&self, batch: &[usize]) -> Result<Self> {
+        self.read_as(&[Wanted::batch(batch)])
     }
 
     fn read_as(&self, wanted: &[Wanted<'_>]) -> Result<Self> {

@@ -1,12 +1,10 @@
 //! How the axes of a tensor are read as the rows and columns of a matrix.
 //!
-//! The axes of a list are the digits of one index, the last the fastest. Neighbouring digits whose strides chain are
-//! merged to one. So most lists end as one axis, and the view is an ordinary matrix or vector with the kernels of
-//! those.
-//!
-//! Otherwise the view has two axes for its rows and two for its columns, any of which may have one element: rank 4, or
-//! rank 2 for a vector, and one more with a batch axis in front. A flag says so. Code that ignores this flag (overlaps,
-//! copies, locks) sees a tensor with permuted axes, which is still correct.
+//! The axes of a list are the digits of one index, the last the fastest. Neighbouring digits whose strides chain are one
+//! digit, so most lists end as one axis, and the view as an ordinary matrix or vector. Else the view has two axes for its rows
+//! and two for its columns, of which any may have one element: a view of rank 4, or of rank 2 if it is a vector. The batch in
+//! front has one axis or two, whatever rows and columns have. Whoever knows nothing of lists sees just that: the tensor with its
+//! axes in another order.
 
 use std::fmt;
 
@@ -23,6 +21,7 @@ const MOST: usize = 2;
 pub struct NamedAxes {
     lists: SmallVec<[AxisList; 3]>,
     has_digits: bool,
+    batch_axes: usize,
 }
 
 /// The axes of a tensor that are one axis of a matrix.
@@ -89,25 +88,31 @@ impl NamedAxes {
     pub const fn has_digits(&self) -> bool {
         self.has_digits
     }
+
+    /// How many axes of the view are the batch: none, one, or two that don't merge.
+    #[must_use]
+    pub const fn batch_axes(&self) -> usize {
+        self.batch_axes
+    }
 }
 
-/// An axis to be: its name, the tensor's axes, and how many digits of them may be left.
+/// An axis to be: its name, and the tensor's axes.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) name: &'static str,
-    pub(crate) axes: &'a [usize],
-    pub(crate) most: usize,
+    name: &'static str,
+    axes: &'a [usize],
+    is_batch: bool,
 }
 
 impl<'a> Wanted<'a> {
-    /// One axis of the view.
-    pub(crate) const fn one(name: &'static str, axes: &'a [usize]) -> Self {
-        Self { name, axes, most: 1 }
+    /// The batch in front.
+    pub(crate) const fn batch(axes: &'a [usize]) -> Self {
+        Self { name: "batches", axes, is_batch: true }
     }
 
-    /// One axis of the view, or two.
-    pub(crate) const fn digits(name: &'static str, axes: &'a [usize]) -> Self {
-        Self { name, axes, most: MOST }
+    /// Rows or columns, which have two axes each if one of them has.
+    pub(crate) const fn own(name: &'static str, axes: &'a [usize]) -> Self {
+        Self { name, axes, is_batch: false }
     }
 }
 
@@ -119,21 +124,25 @@ pub(crate) fn read(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(Layout, Na
     check_names(layout, wanted)?;
     let merged: SmallVec<[SmallVec<[Digit; 4]>; 3]> = wanted.iter().map(|list| merged(layout, list.axes)).collect();
     for (list, digits) in wanted.iter().zip(&merged) {
-        if digits.len() > list.most {
+        if digits.len() > MOST {
             return Err(LayoutError::Digits {
                 name: list.name,
                 axes: list.axes.to_vec(),
                 extents: digits.iter().map(|(extent, _)| *extent).collect(),
                 strides: digits.iter().map(|(_, stride)| *stride).collect(),
-                most: list.most,
+                most: MOST,
             });
         }
     }
-    let has_digits = merged.iter().any(|digits| digits.len() > 1);
+    let has_digits = wanted.iter().zip(&merged).any(|(list, digits)| !list.is_batch && digits.len() > 1);
+    let axes_of = |list: &Wanted<'_>, digits: usize| match list.is_batch {
+        true => digits.max(1),
+        false if has_digits => MOST,
+        false => 1,
+    };
     let mut view = Layout { shape: SmallVec::new(), strides: SmallVec::new(), offset: layout.offset };
     for (list, digits) in wanted.iter().zip(&merged) {
-        let axes = if has_digits { list.most } else { 1 };
-        let absent = std::iter::repeat_n((1, 0), axes - digits.len());
+        let absent = std::iter::repeat_n((1, 0), axes_of(list, digits.len()) - digits.len());
         for (extent, stride) in absent.chain(digits.iter().copied()) {
             view.shape.push(extent);
             view.strides.push(stride);
@@ -144,7 +153,9 @@ pub(crate) fn read(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(Layout, Na
         axes: list.axes.into(),
         extents: list.axes.iter().map(|axis| layout.shape[*axis]).collect(),
     };
-    Ok((view, NamedAxes { lists: wanted.iter().map(named).collect(), has_digits }))
+    let of_batch = wanted.iter().zip(&merged).find(|(list, _)| list.is_batch);
+    let batch_axes = of_batch.map_or(0, |(list, digits)| axes_of(list, digits.len()));
+    Ok((view, NamedAxes { lists: wanted.iter().map(named).collect(), has_digits, batch_axes }))
 }
 
 /// Whether every axis is named once.

@@ -20,6 +20,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/random.cuh", include_str!("sm90/random.cuh")),
     ("bits.cuh", include_str!("bits.cuh")),
     ("digits.cuh", include_str!("digits.cuh")),
+    ("batches.cuh", include_str!("batches.cuh")),
     ("row_index.cuh", include_str!("row_index.cuh")),
     ("scattered.cuh", include_str!("scattered.cuh")),
     ("sm90/bits.cuh", include_str!("sm90/bits.cuh")),

@@ -315,7 +315,7 @@ pub enum Mistake {
         name: &'static str,
     },
     /// An output named like a parameter that can't be written.
-    #[error("`{name}` is a {} parameter and is returned; declare it `TensorMut`, or return a copy: `let copy = {name};`", parameter_name(*.class))]
+    #[error("`{name}` is a {} parameter and is returned; {}", parameter_name(*.class), returned_advice(name, *.class))]
     ParameterReturned {
         /// The name.
         name: &'static str,
@@ -401,6 +401,14 @@ const fn parameter_name(class: ParameterClass) -> &'static str {
         ParameterClass::DeviceScalar => "`DeviceScalar`",
         ParameterClass::Seed => "`Seed`",
         ParameterClass::Bits => "`Bits`",
+    }
+}
+
+/// What to do about a parameter that is returned: only a `Tensor` is updated in place.
+fn returned_advice(name: &str, class: ParameterClass) -> String {
+    match class {
+        ParameterClass::Tensor => format!("declare it `TensorMut`, or return a copy: `let copy = {name};`"),
+        _ => format!("return a copy: `let copy = {name};`"),
     }
 }
 

@@ -42,8 +42,6 @@ impl Tree {
                     (OutputKind::Reduce(*reduction), *x, ElementType::I64)
                 }
                 Node::Reduce(reduction, x) => (OutputKind::Reduce(*reduction), *x, real),
-                // What it is made of ends with a value that is computed from reductions, in the arithmetic's type.
-                Node::Composed(composed, _) if !composed.op.of_truths() => (OutputKind::Store, output.node, real),
                 _ => (OutputKind::Store, output.node, stored_as(facts[output.node.index()], types)),
             };
             let of_parameter = output.parameter.map(|p| {
@@ -69,12 +67,15 @@ impl Tree {
     }
 }
 
-/// The element type of a stored value if none is written.
+/// The element type of a stored value if none is written. A vector that is computed from reductions is one of their results, as
+/// a loss is, which is the difference of two.
 const fn stored_as(fact: Fact, types: Types) -> ElementType {
+    let of_reductions = fact.phase > 0 && !matches!(fact.class, super::BroadcastClass::Tensor);
     match (fact.ty, fact.class) {
         (Kind::Truth, _) => ElementType::Bool,
         (Kind::Integer | Kind::Seed, _) => ElementType::I64,
         (Kind::Number, super::BroadcastClass::Scalar) => types.real().element(),
+        (Kind::Number, _) if of_reductions => types.real().element(),
         (Kind::Number, _) => types.a,
     }
 }

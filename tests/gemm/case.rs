@@ -10,7 +10,7 @@ use epilogue::{Argument, Device, ElementType, Gemm};
 
 use crate::divided::Groups;
 use crate::picking::Picking;
-use crate::placement::{Digits, Placed, Placement};
+use crate::placement::{Batches, Digits, Placed, Placement};
 use crate::scaling::Scaling;
 use crate::scattering::Scattering;
 
@@ -29,6 +29,8 @@ pub(crate) struct Kernel {
     reached: Option<u8>,
     /// Which matrices have rows and columns of two axes each, as `reached`; on the CPU it is drawn for each product.
     digits: Option<u8>,
+    /// Which arguments, and whether operands, have batches of two axes, likewise.
+    batches: Option<u8>,
     /// What of its products is divided into groups.
     divided: Divided,
     /// Whether an index picks the rows of A.
@@ -175,6 +177,7 @@ impl Kernel {
         let reached = hopper.then_some([0xff, 0xff, 0x55, 0xfe, 0x00][number / 2 % 5]);
         let on_gpu = device.arch().is_some();
         let digits = on_gpu.then_some([0, 0, 0xff, 0, 0, 0, 0, 0x55][number % 8]);
+        let batches = on_gpu.then_some([0, 0, 0, 0, 0xff, 0, 0x55, 0][number % 8]);
         let long = hopper || split_k == SplitK::Stream;
         Ok(Self {
             gemm,
@@ -186,6 +189,7 @@ impl Kernel {
             long,
             reached,
             digits,
+            batches,
             divided,
             picked,
             scaled,
@@ -210,11 +214,19 @@ impl Kernel {
             long: true,
             reached: Some(0xff),
             digits: Some(0),
+            batches: Some(0),
             divided: Divided::Nothing,
             picked: false,
             scaled: false,
             scattered: false,
         })
+    }
+
+    /// How a batch is cut, of argument `i` or of an operand, that has `own` axes behind it; one of the first `orders`.
+    fn batches(&self, choices: &mut Choices<'_>, i: usize, batch: usize, own: usize, orders: usize) -> Option<Batches> {
+        // On a GPU another set of such arguments needs another kernel.
+        let cut = self.batches.map_or_else(|| choices.once_in(3), |bits| bits >> (i % 8) & 1 == 1);
+        Batches::of(batch, own, choices.below(orders)).filter(|_| cut)
     }
 
     /// The plan.
@@ -278,7 +290,9 @@ impl<'k> Case<'k> {
             // As many k-tiles as a pipeline has stages, one more, and many times as many.
             k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
         }
-        let batch = choices.pick(&[0, 0, 1, 2, 3]);
+        // Those of two axes have divisors.
+        let batch =
+            choices.pick(if kernel.batches.is_some_and(|bits| bits != 0) { &[4, 6, 0] } else { &[0, 0, 1, 2, 3, 4] });
         // Rows are placed of one matrix.
         let batch = if kernel.scattered { 0 } else { batch };
         let (picked, scattered, scaled) = (kernel.picked, kernel.scattered, kernel.scaled);
@@ -360,6 +374,11 @@ impl<'k> Case<'k> {
         Placement { digits: digits.filter(|_| tensor), ..placement }
     }
 
+    /// How the batch of argument `i` is cut, which has `own` axes behind it; one of the first `orders`.
+    fn batches(&self, choices: &mut Choices<'_>, i: usize, own: usize, orders: usize) -> Option<Batches> {
+        self.kernel.batches(choices, i, self.problem.batch, own, orders)
+    }
+
     fn arguments(&mut self, choices: &mut Choices<'_>) -> Result<(), String> {
         let tree = self.kernel.gemm.tree();
         for parameter in tree.parameters() {
@@ -382,7 +401,7 @@ impl<'k> Case<'k> {
             let written = parameter.class == ParameterClass::TensorMut;
             let per_batch = self.problem.batched
                 && self.problem.grouping.is_per_batch(parameter.class.broadcast_class())
-                && (written || choices.once_in(2));
+                && (written || choices.once_in(2) || self.kernel.batches.is_some_and(|bits| bits != 0));
             let mut shape = self.shape(parameter.class.broadcast_class(), per_batch);
             if parameter.class == ParameterClass::Bits {
                 let columns = packed(&mut shape);
@@ -394,7 +413,9 @@ impl<'k> Case<'k> {
                     let [rows, bytes] = [shape.len() - 2, shape.len() - 1].map(|axis| shape[axis]);
                     Digits::of(rows, bytes, digits.order)
                 });
-                let placement = Placement { digits, ..placement };
+                let i = self.parameters.len();
+                let batches = self.batches(choices, i, 2, Batches::APART).filter(|_| per_batch);
+                let placement = Placement { digits, batches, ..placement };
                 let values: Vec<f64> = bytes.iter().map(|byte| f64::from(*byte)).collect();
                 let placed =
                     Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
@@ -404,6 +425,11 @@ impl<'k> Case<'k> {
             let values = random::values(choices, parameter.element, shape.iter().product());
             let tensor = parameter.class.broadcast_class() == BroadcastClass::Tensor;
             let placement = self.placement(choices, self.parameters.len(), parameter.element, tensor);
+            let orders = if written { Batches::APART } else { Batches::COUNT };
+            let own = shape.len() - usize::from(per_batch);
+            let batches = self.batches(choices, self.parameters.len(), own, orders).filter(|_| per_batch);
+            let placement = Placement { batches, ..placement };
+            let values = placement.shared(&shape, values);
             let placed =
                 Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
             self.parameters.push((Some(placed), values, per_batch));
@@ -433,7 +459,11 @@ impl<'k> Case<'k> {
                 true => Digits::of(shape[shape.len() - 2], shape[shape.len() - 1], digits.order),
                 false => Some(digits),
             });
-            let placement = Placement { digits, ..placement };
+            let has_batch = self.problem.batched && !reduces_batch && !output.is_partial() && scattering.is_none();
+            let has_batch = has_batch && self.problem.grouping.is_per_batch(output.class);
+            let own = shape.len() - usize::from(has_batch);
+            let batches = self.batches(choices, tree.output_argument(i), own, Batches::APART).filter(|_| has_batch);
+            let placement = Placement { digits, batches, ..placement };
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
             self.outputs.push(Some(placed));
         }
@@ -449,7 +479,8 @@ impl<'k> Case<'k> {
         let Problem { m, n, k, batch: l, .. } = self.problem;
         let tree = self.kernel.gemm.tree();
         let strides = |placed: &Placed, rows: usize, columns: usize| {
-            let batch = if placed.view.rank() == 3 { (rows * columns) as isize } else { 0 };
+            let rank = placed.view.axes().map_or(placed.view.rank(), |axes| axes.lists().len());
+            let batch = if rank == 3 { (rows * columns) as isize } else { 0 };
             [batch, columns as isize, 1]
         };
         let picked = self.picking.as_ref().map(|picking| picking.of(&self.a.1, k));
@@ -635,6 +666,11 @@ fn operand(
     let element = if transposed == Major::Mn { kernel.elements.0 } else { kernel.elements.1 };
     let values = random::values(choices, element, shape.iter().product());
     let placement = Placement::aligned(choices, layout.major == transposed, layout.copy_bytes, element);
+    let i = if transposed == Major::Mn { 0 } else { 1 };
+    let batches =
+        batch.and_then(|batch| kernel.batches(choices, i, batch, 2, Batches::COUNT)).filter(|_| !kernel.scaled);
+    let placement = Placement { batches, ..placement };
+    let values = placement.shared(&shape, values);
     let placed = Placed::new(&kernel.device, element, &shape, &values, placement).map_err(text)?;
     Ok((placed, values))
 }

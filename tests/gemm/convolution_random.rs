@@ -28,10 +28,15 @@ fn shape(choices: &mut Choices<'_>, channels: &[usize]) -> Shape {
     let extents = along(if axes == 3 { &[1, 2, 3, 4] } else { &[4, 1, 7, 12] });
     let least = |i: usize| ((size[i] - 1) * dilation[i] + 1).saturating_sub(padding[i].0 + padding[i].1);
     let inputs = (0..axes).map(|i| extents[i].max(least(i))).collect();
+    let single = choices.once_in(4);
     let (images, filters) = (choices.pick(&[1, 2, 3, 0]), choices.pick(&[1, 5, 8, 17, 33, 64]));
     let (groups, channels) = (choices.pick(&[1, 1, 2, 3]), choices.pick(channels));
     let filters = if groups == 1 { filters } else { groups * usize::div_ceil(filters, groups) };
-    Shape { images, inputs, channels: channels * groups, filters, groups, size, stride, padding, dilation }
+    let shape = Shape { images, inputs, channels: channels * groups, filters, groups, size, stride, padding, dilation };
+    // Patches that are a plain matrix.
+    let ones = vec![1; axes];
+    let single_window = Shape { size: ones.clone(), stride: ones, padding: vec![(0, 0); axes], ..shape.clone() };
+    if single { single_window } else { shape }
 }
 
 /// What of a run has memory: parameters that are tensors, and outputs.
@@ -85,9 +90,6 @@ impl Plan<'_> {
         };
         let right = filter.as_ref().map_or(Right::from(&y.view), Right::from);
         let problem = Problem::of(left, right.clone()).map_err(text)?;
-        if problem.patches.is_none() {
-            return Ok(()); // it is a plain product, which this plan doesn't run
-        }
         if self.gemm.is_none() {
             let builder = self.builder.clone().operands(left, right.clone()).map_err(text)?;
             // On Hopper by boxes if those reach, whatever the model says of products so small.

@@ -357,7 +357,7 @@ fn parts_of_a_tensor_are_told_apart() -> Result<(), Error> {
     assert!(matches!(refused, Err(Error::OutputsOverlap { first: "first", second: "second" })));
     let mut own = device.zeros::<f32>([h * b * s, d])?;
     let refused = gemm.run(&of_heads, &narrow, Two { c: &wide, first: &mut low, second: &mut own });
-    assert!(matches!(refused, Err(Error::OutputAliasesInput { output: "first", input: "c" })));
+    assert!(matches!(refused, Err(Error::OutputAliasesInput { output: "first", input: "c", .. })));
     let mut repeated = device.zeros::<f32>([s, d])?.broadcast_to([b, h, s, d])?.as_matrix(&[1, 0, 2], &[3])?;
     let refused = gemm.run(&of_heads, &narrow, Two { c: &c, first: &mut repeated, second: &mut own });
     assert!(matches!(refused, Err(Error::OutputRepeats { name: "first" })));

@@ -1,6 +1,7 @@
 //! Random epilogues, layouts and shapes, run on a device and compared with the reference.
 
 mod backward;
+mod batches;
 mod bits;
 mod bundle;
 mod case;
@@ -13,6 +14,7 @@ mod convolution_gradients;
 mod convolution_groups;
 mod convolution_groups_refused;
 mod convolution_random;
+mod convolution_windows;
 mod depth;
 mod described;
 mod divided;

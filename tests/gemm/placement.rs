@@ -31,6 +31,60 @@ pub(crate) struct Placement {
     pub(crate) digits: Option<Digits>,
     /// Whether it is a vector, perhaps of each batch.
     pub(crate) is_vector: bool,
+    /// How the batch is cut into two axes that don't merge, if it is.
+    pub(crate) batches: Option<Batches>,
+}
+
+/// A batch of two axes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batches {
+    /// The extent of the faster axis, which divides the batch's.
+    pub(crate) lower: usize,
+    /// How the axes lie.
+    pub(crate) order: usize,
+    /// How many axes are behind the batch.
+    pub(crate) own: usize,
+}
+
+impl Batches {
+    /// Ways in which every batch has memory of its own: with a gap behind each value of the slower axis; exchanged.
+    pub(crate) const APART: usize = 2;
+    /// Beside these: one of the two axes is shared.
+    pub(crate) const COUNT: usize = 4;
+
+    /// `None` if there are too few batches, or a prime number of them.
+    pub(crate) fn of(batch: usize, own: usize, order: usize) -> Option<Self> {
+        let lower = (2..batch).rev().find(|divisor| batch.is_multiple_of(*divisor))?;
+        Some(Self { lower, order, own })
+    }
+
+    fn upper(self, batch: usize) -> usize {
+        batch / self.lower
+    }
+
+    /// The extents of the two axes in memory.
+    fn in_memory(self, batch: usize) -> [usize; 2] {
+        match self.order {
+            0 => [self.upper(batch), self.lower + 1],
+            1 => [self.lower, self.upper(batch)],
+            2 => [1, self.lower],
+            _ => [self.upper(batch), 1],
+        }
+    }
+
+    /// The part of the batches that has memory, in its order.
+    fn distinct(self, batch: usize) -> Vec<usize> {
+        (0..batch).filter(|b| self.owner(*b) == *b).collect()
+    }
+
+    /// The batch whose memory a batch has.
+    fn owner(self, batch: usize) -> usize {
+        match self.order {
+            0 | 1 => batch,
+            2 => batch % self.lower,
+            _ => batch - batch % self.lower,
+        }
+    }
 }
 
 /// A matrix whose rows and columns are two axes each, which lie in another order in memory.
@@ -71,6 +125,7 @@ impl Placement {
         stretched: false,
         digits: None,
         is_vector: false,
+        batches: None,
     };
 
     /// Any strides.
@@ -84,6 +139,13 @@ impl Placement {
             stretched: choices.once_in(8),
             ..Self::PLAIN
         }
+    }
+
+    /// The values that a tensor of this shape has where axes of its batch are shared.
+    pub(crate) fn shared(&self, shape: &[usize], values: Vec<f64>) -> Vec<f64> {
+        let Some(batches) = self.batches else { return values };
+        let each = shape[1..].iter().product::<usize>();
+        (0..shape[0]).flat_map(|b| values[batches.owner(b) * each..][..each].to_vec()).collect()
     }
 
     /// Rows that begin anywhere.
@@ -133,16 +195,22 @@ impl Placed {
             physical = shape[..rank - 2].to_vec();
             physical.extend(order.map(|axis| digits.extents(shape[rank - 2], shape[rank - 1])[axis]));
         }
+        if let Some(batches) = placement.batches {
+            physical.splice(..1, batches.in_memory(shape[0]));
+        }
         let row = physical.last().copied().unwrap_or(1);
         let stored = (placement.offset + row + placement.padding).next_multiple_of(placement.multiple);
         let last = physical.len().max(1) - 1;
-        let mut whole = if rank == 0 { vec![1] } else { physical.clone() };
+        let mut whole = if physical.is_empty() { vec![1] } else { physical.clone() };
         whole[last] = stored;
         whole.push(if placement.stretched { 2 } else { 1 });
         let bytes = whole.iter().product::<usize>() * element.size();
         let parent = device.tensor_from_bytes(element, &vec![GUARD; bytes], &whole)?;
         let view = parent.slice(last, placement.offset..placement.offset + row)?.slice(last + 1, 0..1)?;
-        let mut view = view.reshape(if rank == 0 { &[] } else { physical.as_slice() })?;
+        let mut view = view.reshape(&physical)?;
+        if let Some(batches) = placement.batches {
+            return Self::in_batches((view, parent, element), (shape, values), placement, batches);
+        }
         if digits.is_some() {
             let front = rank - 2;
             let place = |axis: usize| front + order.iter().position(|of| *of == axis).unwrap_or(0);
@@ -156,6 +224,38 @@ impl Placed {
         }
         view.copy_from_bytes(&reference::encode(element, values))?;
         Ok(Self { view, parent, element })
+    }
+
+    /// A view in which the first two axes are the batch, as they are in memory.
+    fn in_batches(
+        (view, parent, element): (DeviceTensor, DeviceTensor, ElementType),
+        (shape, values): (&[usize], &[f64]),
+        placement: Placement,
+        batches: Batches,
+    ) -> Result<Self, epilogue_runtime::Error> {
+        let (upper, lower) = (batches.upper(shape[0]), batches.lower);
+        let view = match batches.order {
+            0 => view.slice(1, 0..lower)?,
+            1 => view.permute(&[&[1, 0][..], &(2..view.rank()).collect::<Vec<_>>()].concat())?,
+            _ => view,
+        };
+        let named = |view: &DeviceTensor| match (batches.own, placement.digits) {
+            (0, _) => view.as_batched_scalar(&[0, 1]),
+            (1, _) => view.as_batched_row_vector(&[0, 1], &[2]),
+            (_, Some(digits)) => {
+                let order = Digits::ORDERS[digits.order % Digits::COUNT];
+                let place = |axis: usize| 2 + order.iter().position(|of| *of == axis).unwrap_or(0);
+                view.as_batched_matrix(&[0, 1], &[place(0), place(1)], &[place(2), place(3)])
+            }
+            (_, None) if placement.transposed => view.as_batched_matrix(&[0, 1], &[3], &[2]),
+            (_, None) => view.as_batched_matrix(&[0, 1], &[2], &[3]),
+        };
+        let each = values.len() / shape[0];
+        let distinct = batches.distinct(shape[0]);
+        let distinct: Vec<f64> = distinct.into_iter().flat_map(|b| values[b * each..][..each].to_vec()).collect();
+        named(&view)?.copy_from_bytes(&reference::encode(element, &distinct))?;
+        let all = [&[upper, lower], &view.shape()[2..]].concat();
+        Ok(Self { view: named(&view.broadcast_to(all)?)?, parent, element })
     }
 
     /// A vector of two axes, perhaps of each batch, whose faster axis is the first of the digits' extents.

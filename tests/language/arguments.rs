@@ -152,8 +152,8 @@ fn memory_that_is_shared() {
     refused(|t| t.d = t.r.clone(), "outputs `d` and `r` overlap in memory: give each its own");
     refused(
         |t| t.d = t.c.clone(),
-        "output `d` overlaps `c`, which is read meanwhile: give it memory of its own, or declare the tensor that is \
-         updated in place `TensorMut`",
+        "output `d` overlaps `c`, which is read meanwhile: give it memory of its own, or declare one `TensorMut` for both, which \
+         is updated in place: assign to that and return it",
     );
     refused(
         |t| {
@@ -161,8 +161,7 @@ fn memory_that_is_shared() {
             t.a = both.slice(1, N - 1..N - 1 + K).unwrap();
             t.d = both.slice(1, 0..N).unwrap();
         },
-        "output `d` overlaps `A`, which is read meanwhile: give it memory of its own, or declare the tensor that is \
-         updated in place `TensorMut`",
+        "output `d` overlaps `A`, which is read meanwhile: give it memory of its own",
     );
     refused(
         |t| t.d = zeros(&[1, N]).broadcast_to([M, N]).unwrap(),

@@ -1,6 +1,7 @@
 //! The epilogue language: what the macros make of functions, what trees print and compute, and the arguments of a run.
 
 mod accuracy;
+mod advice;
 mod arguments;
 mod evt;
 mod expressions;

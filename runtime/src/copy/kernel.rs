@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::kernel::KernelArgument;
 use crate::launch::Launch;
 use crate::source::Source;
+use crate::stream::Stream;
 use crate::strided::{Axis, Strided, Transposed};
 use crate::tensor::DeviceTensor;
 
@@ -64,26 +65,31 @@ struct Parameters {
     axes: [Divided; MOST_AXES],
 }
 
-/// Copies `from` to `to`, a view of the same shape and device that no part of `from` belongs to, on the default stream.
-pub(super) fn launch(from: &DeviceTensor, to: &DeviceTensor) -> Result<()> {
+/// Copies `from` to `to`, a view of the same shape and device that no part of `from` belongs to, on a stream.
+pub(super) fn launch(from: &DeviceTensor, to: &DeviceTensor, stream: &Stream) -> Result<()> {
     let blocks = from.device().properties().multiprocessors.max(1) * BLOCKS_PER_MULTIPROCESSOR;
-    launch_blocks(from, to, blocks)
+    launch_blocks(from, to, (blocks, stream))
 }
 
 /// The same, with at most `most` blocks.
-pub(super) fn launch_blocks(from: &DeviceTensor, to: &DeviceTensor, most: u32) -> Result<()> {
+pub(super) fn launch_blocks(from: &DeviceTensor, to: &DeviceTensor, room: (u32, &Stream)) -> Result<()> {
     let (source, target) = (from.device_address(), to.device_address());
     let alignment = 1 << (source | target).trailing_zeros().min(8);
     let copy = Strided::new(from.shape(), from.strides(), to.strides(), from.element_type().size(), alignment);
-    launch_part(&copy, [source, target], [from, to], most)
+    launch_part(&copy, [source, target], [from, to], room)
 }
 
 /// Launches a copy whose first words are at the two addresses; in parts, if it is too large for one launch.
-fn launch_part(copy: &Strided, [source, target]: [u64; 2], tensors: [&DeviceTensor; 2], most: u32) -> Result<()> {
+fn launch_part(
+    copy: &Strided,
+    [source, target]: [u64; 2],
+    tensors: [&DeviceTensor; 2],
+    room: (u32, &Stream),
+) -> Result<()> {
     let parts = match copy.axes.split_first() {
         Some((outer, _)) if copy.axes.len() > MOST_AXES => outer.extent,
         Some(_) if copy.words() > MOST_WORDS => 2,
-        _ => return launch_one(copy, [source, target], tensors, most),
+        _ => return launch_one(copy, [source, target], tensors, room),
     };
     let outer = copy.axes[0];
     let each = outer.extent.div_ceil(parts);
@@ -92,12 +98,17 @@ fn launch_part(copy: &Strided, [source, target]: [u64; 2], tensors: [&DeviceTens
         part.axes[0].extent = each.min(outer.extent - first);
         part.axes.retain(|axis| axis.extent != 1);
         let moved = |address: u64, step: usize| address + (first * step) as u64;
-        launch_part(&part, [moved(source, outer.from), moved(target, outer.to)], tensors, most)?;
+        launch_part(&part, [moved(source, outer.from), moved(target, outer.to)], tensors, room)?;
     }
     Ok(())
 }
 
-fn launch_one(copy: &Strided, [source, target]: [u64; 2], [from, to]: [&DeviceTensor; 2], most: u32) -> Result<()> {
+fn launch_one(
+    copy: &Strided,
+    [source, target]: [u64; 2],
+    [from, to]: [&DeviceTensor; 2],
+    (most, stream): (u32, &Stream),
+) -> Result<()> {
     let device = from.device();
     let mut parameters = Parameters { from: source, to: target, ..Parameters::default() };
     let wide = |t: &Transposed| t.read.extent.min(t.written.extent) >= LEAST_SQUARE;
@@ -128,7 +139,7 @@ fn launch_one(copy: &Strided, [source, target]: [u64; 2], [from, to]: [&DeviceTe
         KernelArgument::Reads(from),
         KernelArgument::Writes(to),
     ];
-    kernel.launch(&Launch { grid, block: [THREADS, 1, 1], ..Launch::default() }, &arguments, &device.default_stream())
+    kernel.launch(&Launch { grid, block: [THREADS, 1, 1], ..Launch::default() }, &arguments, stream)
 }
 
 /// The side of a square, in words, that is transposed in shared memory, as in `kernel.cuh`.

@@ -7,6 +7,7 @@ mod tests;
 use crate::device::{Backend, Device};
 use crate::error::{Absent, Error, LayoutError, Result};
 use crate::host_access::HostAccess;
+use crate::stream::Stream;
 use crate::strided::Strided;
 use crate::tensor::DeviceTensor;
 
@@ -60,6 +61,40 @@ impl DeviceTensor {
         }
         copy_within(&source, self)
     }
+
+    /// [`copy_from_tensor`](Self::copy_from_tensor) on a stream: in order with its work, and recorded where the stream records. Nothing
+    /// goes through the host, so the source is on the stream's device and shares no memory with this view.
+    ///
+    /// # Errors
+    /// [`Error::ElementType`]; [`Error::Device`]; [`LayoutError::Broadcast`]; [`LayoutError::WriteToRepeated`];
+    /// [`Error::Unsupported`] for views that share memory; on a GPU, NVRTC is absent or the device's bundles lack the kernel.
+    pub fn copy_from_tensor_on(&mut self, source: &Self, stream: &Stream) -> Result<()> {
+        let (held, asked) = (source.element_type(), self.element_type());
+        if held != asked {
+            return Err(Error::ElementType { held, asked });
+        }
+        for (what, tensor) in [("the source of a copy", source), ("the target of a copy", &*self)] {
+            if tensor.device() != stream.device() {
+                let (given, needed) = (tensor.device().to_string(), stream.device().to_string());
+                return Err(Error::Device { what, given, needed });
+            }
+        }
+        if self.has_internal_overlap() {
+            let (shape, strides) = (self.shape().to_vec(), self.strides().to_vec());
+            return Err(LayoutError::WriteToRepeated { shape, strides }.into());
+        }
+        let source = source.broadcast_to(self.shape())?;
+        if self.overlaps(&source) {
+            let advice = "copy to a tensor with memory of its own";
+            return Err(self.device().unsupported("copy between views that share memory on a stream", advice));
+        }
+        match self.device().backend() {
+            _ if source.is_empty() => Ok(()),
+            Backend::Host if stream.is_dry() => Ok(()),
+            Backend::Host => copy_on_host(&source, self),
+            Backend::Emulated(_) | Backend::Cuda { .. } | Backend::Target(_) => kernel::launch(&source, self, stream),
+        }
+    }
 }
 
 /// Copies between views with the same shape, type and device, which have no byte in common.
@@ -68,13 +103,17 @@ fn copy_within(from: &DeviceTensor, to: &DeviceTensor) -> Result<()> {
         return Ok(());
     }
     if !matches!(from.device().backend(), Backend::Host) {
-        return match kernel::launch(from, to) {
+        return match kernel::launch(from, to, &from.device().default_stream()) {
             Err(Error::Absent(Absent::Nvrtc { .. }) | Error::NotInBundle { .. }) => {
                 to.clone().copy_from_bytes(&from.to_bytes()?)
             }
             done => done,
         };
     }
+    copy_on_host(from, to)
+}
+
+fn copy_on_host(from: &DeviceTensor, to: &DeviceTensor) -> Result<()> {
     let access = HostAccess::lock(&[from], &[to])?;
     let (Some(source), Some(target)) = (access.read_pointer(0), access.write_pointer(0)) else { return Ok(()) };
     let size = from.element_type().size();

@@ -184,7 +184,7 @@ fn both_barriers_of_a_square_are_needed() {
         let device = watchful(Arch::SM_80);
         device.substitute("copy_transposed_4", Some(Module::parse(&mutant.ptx).unwrap())).unwrap();
         let (from, to) = (device.zeros::<f32>([200, 200]).unwrap(), device.zeros::<f32>([200, 200]).unwrap());
-        let raced = kernel::launch_blocks(&from.transpose().unwrap(), &to, 3);
+        let raced = kernel::launch_blocks(&from.transpose().unwrap(), &to, (3, &device.default_stream()));
         let raced = raced.expect_err(comment).to_string();
         assert!(raced.contains("race, "), "{comment}: {raced}");
     }

@@ -19,6 +19,8 @@ pub(crate) struct View {
     pub(crate) element: ElementType,
     /// Strides in elements: of the batch, then of the two axes.
     pub(crate) strides: [isize; 3],
+    /// Where batches are counted by two digits; the batch's stride is that of the lower one.
+    pub(crate) batches: Option<Digits>,
     /// Of a matrix whose rows or columns are counted by two digits, or of a vector that is, which has no columns; its strides are
     /// those of the lower ones.
     pub(crate) digits: Option<[Digits; 2]>,
@@ -56,7 +58,8 @@ impl View {
             None => i as isize * r + j as isize * c,
             Some([rows, columns]) => rows.offset(i, r) + columns.offset(j, c),
         };
-        self.pointer.wrapping_offset((batch as isize * b + within) * self.element.size() as isize)
+        let of_batch = self.batches.map_or(batch as isize * b, |batches| batches.offset(batch, b));
+        self.pointer.wrapping_offset((of_batch + within) * self.element.size() as isize)
     }
 
     /// The parts of some columns within which they are one stride apart.

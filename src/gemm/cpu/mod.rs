@@ -71,7 +71,7 @@ pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Binding, BroadcastClass, Form, OutputKind, ParameterClass, Part, Phases, ValidTree};
-use crate::gemm::problem::digits::has_digits;
+use crate::gemm::problem::digits::{BatchAxes, has_digits, shape_of};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Grouping, WholePanels};
 use crate::parallel;
@@ -203,8 +203,8 @@ fn execute_in(
     // Locked until the last tile is computed.
     let access = HostAccess::lock(&reads, &writes)?;
     let matrices = patches.is_none().then_some(&a).into_iter().chain(all_b);
-    let batched = matrices.into_iter().find(|operand| operand.rank() == 3);
-    let batch = groups.map(|groups| groups.of.len()).or(batched.map(|x| x.shape()[0])).unwrap_or(1);
+    let mut batches = matrices.into_iter().map(|operand| shape_of(operand)).filter(|shape| shape.len() == 3);
+    let batch = groups.map(|groups| groups.of.len()).or_else(|| Some(batches.next()?[0])).unwrap_or(1);
     let a_shape = a.shape();
     let matrix = || [a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]];
     let [m, k] = patches.map_or_else(matrix, |patches| patches.extents());
@@ -220,7 +220,8 @@ fn execute_in(
     });
     let products: SmallVec<[Product<'_>; 2]> = products.collect();
 
-    let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3], digits: None };
+    let (pointer, strides) = (std::ptr::null_mut(), [0; 3]);
+    let absent = View { pointer, element: ElementType::F32, strides, batches: None, digits: None };
     let seeds: SmallVec<[chance::Given; 1]> = arguments
         .iter()
         .filter_map(|argument| match argument {
@@ -233,7 +234,7 @@ fn execute_in(
         Argument::Scalar(_) => absent,
         Argument::Seed(..) => {
             let pointer = seeds[seed_before(index)].as_ptr().cast_mut().cast();
-            View { pointer, element: ElementType::I64, strides: [0, 1, 0], digits: None }
+            View { pointer, element: ElementType::I64, strides: [0, 1, 0], batches: None, digits: None }
         }
         Argument::Input(tensor) => view(tensor, rank),
         Argument::Output(tensor) => view(tensor, rank),
@@ -268,16 +269,24 @@ const fn rank(class: BroadcastClass) -> usize {
     }
 }
 
-/// The memory of a tensor with `rank` axes and perhaps a leading batch axis. All batches share it if that axis has one
+/// The memory of a tensor with `rank` axes and perhaps leading batch axes. All batches share it if a single one has one
 /// element.
 fn view(tensor: &DeviceTensor, rank: usize) -> View {
     let (shape, given) = (tensor.shape(), tensor.strides());
     let has_digits = has_digits(tensor);
-    let front = tensor.rank().saturating_sub(if has_digits { 2 * rank } else { rank });
+    let own = if has_digits { 2 * rank } else { rank };
+    let front = tensor.rank().saturating_sub(own);
     let mut strides = [0; 3];
-    if front > 0 && shape[0] != 1 {
-        strides[0] = given[0];
-    }
+    let batches = match BatchAxes::of(tensor, own) {
+        BatchAxes::One(stride) => {
+            strides[0] = stride;
+            None
+        }
+        BatchAxes::Digits { extent, strides: [lower, upper] } => {
+            strides[0] = lower;
+            Some(Digits { extent, upper })
+        }
+    };
     let axes = |axis: usize| (front + 2 * axis, front + 2 * axis + 1);
     let digits_of = |axis: usize| match axes(axis) {
         (upper, lower) if axis < rank => Digits { extent: shape[lower].max(1), upper: given[upper] },
@@ -288,7 +297,7 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
     // Of two digits, the lower one's.
     let own = given[front..].iter().skip(step - 1).step_by(step);
     strides[1..].iter_mut().zip(own).for_each(|(stride, &given)| *stride = given);
-    View { pointer: tensor.device_address() as *mut u8, element: tensor.element_type(), strides, digits }
+    View { pointer: tensor.device_address() as *mut u8, element: tensor.element_type(), strides, batches, digits }
 }
 
 /// One run with everything it needs, its memory locked.

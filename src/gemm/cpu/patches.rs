@@ -33,7 +33,7 @@ const HIGH: usize = 64;
 /// so there are no strides by which a product could read them in place.
 pub(super) fn images(x: &DeviceTensor, patches: &Patches) -> View {
     let strides = [patches.group(), 0, 0];
-    View { pointer: x.device_address() as *mut u8, element: x.element_type(), strides, digits: None }
+    View { pointer: x.device_address() as *mut u8, element: x.element_type(), strides, batches: None, digits: None }
 }
 
 impl Place {

@@ -122,6 +122,7 @@ pub(super) fn absent(slots: &[Slot], extents: Extents) -> Vec<View> {
             pointer: std::ptr::null_mut(),
             element: slot.element,
             strides: strides(slot, rows, columns),
+            batches: None,
             digits: None,
         }
     };

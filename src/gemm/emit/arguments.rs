@@ -6,7 +6,7 @@ use crate::evt::{AtInfinity, Axis, BroadcastClass, Form, ParameterClass, ReduceO
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::ArgumentViews;
-use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
+use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterLayout};
 use crate::gemm::kernel::sm90::reach::bit;
 
 /// The epilogue's part of the kernel's parameter: every argument that is read or written, and the addresses in the
@@ -73,16 +73,19 @@ impl ReductionGroup {
 }
 
 impl EpilogueArguments {
-    /// `digits` are the arguments whose rows or columns are counted by two digits, `scattered` the outputs whose rows an index
-    /// places, a bit each.
-    pub(crate) fn of(tree: &ValidTree, digits: u64, scattered: u64) -> Self {
+    /// `views` are the arguments that are no plain matrices and vectors, without those of a tail.
+    pub(crate) fn of(tree: &ValidTree, views: ArgumentViews) -> Self {
+        let ArgumentViews { digits, batches, scattered, .. } = views;
         let real = tree.real().element();
         let mut fields = Vec::new();
         let mut places = Vec::new();
-        let viewed = |argument: usize, ty: FieldType| match ty {
-            FieldType::Tensor(element) if digits & bit(argument) != 0 => FieldType::Digits(element),
-            FieldType::Vector(element) if digits & bit(argument) != 0 => FieldType::DigitsVector(element),
-            ty => ty,
+        let viewed = |argument: usize, ty: FieldType| {
+            let ty = match ty {
+                FieldType::Tensor(element) if digits & bit(argument) != 0 => FieldType::Digits(element),
+                FieldType::Vector(element) if digits & bit(argument) != 0 => FieldType::DigitsVector(element),
+                ty => ty,
+            };
+            if batches & bit(argument) != 0 { ty.in_batches() } else { ty }
         };
         for (i, parameter) in tree.parameters().iter().enumerate() {
             let Some(value) = parameter.value else {
@@ -135,6 +138,15 @@ impl EpilogueArguments {
             fields.push((name.clone(), FieldType::Counters, "in the workspace, 0 between launches".to_owned()));
         }
         Self { layout: ParameterLayout::new("Arguments", fields), fields: places, partials, counters }
+    }
+
+    /// What a complete reduction of a tile's batch is stored by. One for a whole matrix takes the value's own place.
+    pub(crate) fn stored_by(&self, output: usize) -> String {
+        let name = output_name(output);
+        match self.layout.field(&name).map(|field| field.ty) {
+            Some(FieldType::Batches(BatchView::Scalar, _)) => format!("arguments.{name}.of(work.batch)"),
+            _ => format!("arguments.{name}"),
+        }
     }
 }
 
@@ -212,6 +224,7 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], views: ArgumentV
         (tree.has_chance(), "random.cuh"),
         (tree.has_bits(), "bits.cuh"),
         (views.digits | views.digits_of_tail != 0, "digits.cuh"),
+        (views.batches | views.batches_of_tail != 0, "batches.cuh"),
         (views.scattered != 0, "scattered.cuh"),
     ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));

@@ -25,7 +25,7 @@ impl<'a> EpilogueText<'a> {
         };
         let sweeps = of.sweeps.iter().enumerate().map(text).collect();
         let guards = Guard::all(of.tree, functions);
-        let arguments = EpilogueArguments::of(of.tree, views.digits, views.scattered);
+        let arguments = EpilogueArguments::of(of.tree, views);
         Self { tree: of.tree, arguments, sweeps, guards }
     }
 

@@ -80,8 +80,8 @@ mod tests {
     use crate::gemm::Builder;
     use crate::gemm::model::choice::Chosen;
 
-    /// Digits of an argument change the type of its field, the headers, and what copies its boxes, and nothing else; and
-    /// accessing both digits of two tensors and an output in the largest tiles keeps nothing in memory.
+    /// Digits of an argument, and of its batch, change the type of its field, the headers, and what copies its boxes, and nothing
+    /// else; and accessing both digits of two tensors and an output in the largest tiles keeps nothing in memory.
     #[test]
     fn digits_change_the_type_of_a_field() {
         let mut tree = TreeBuilder::new("heads", "heads.rs");
@@ -94,8 +94,15 @@ mod tests {
         let tree = tree.finish();
         let valid = tree.validate(Types::new(ElementType::BF16, ElementType::BF16)).expect("a valid tree");
         let phases = Phases::of(valid, Prices::GPU);
-        // By lanes, and by boxes.
-        for (arch, direct) in [(Arch::SM_80, 0), (Arch::SM_90A, 0b111), (Arch::SM_90A, 0)] {
+        // By lanes, and by boxes; of rows and columns, of the batch, of all.
+        for (arch, direct, [digits, batches], field) in [
+            (Arch::SM_80, 0, [0b111, 0], "DigitsView<"),
+            (Arch::SM_90A, 0b111, [0b111, 0], "DigitsView<"),
+            (Arch::SM_90A, 0, [0b111, 0], "DigitsView<"),
+            (Arch::SM_80, 0, [0, 0b111], "BatchesTensorView<"),
+            (Arch::SM_90A, 0b111, [0, 0b111], "BatchesTensorView<"),
+            (Arch::SM_80, 0, [0b111, 0b111], "BatchesDigitsView<"),
+        ] {
             let device = Device::emulated(arch).expect("a device");
             let builder = Builder::<()>::new(&device, tree.clone()).elements(ElementType::BF16, ElementType::BF16);
             let choice = builder.problem(4096, 4096, 4096).choose().expect("a choice");
@@ -104,10 +111,9 @@ mod tests {
                 KernelKey::Sm90(key) => KernelKey::Sm90(crate::gemm::kernel::sm90::Sm90Key { direct, ..key }),
                 KernelKey::Sm80(key) => KernelKey::Sm80(key),
             };
-            let [plain, digits] = [0, 0b111].map(|digits| {
-                let views = ArgumentViews { digits, ..ArgumentViews::default() };
-                emit(&phases, &key, views).expect("a kernel").source
-            });
+            let of_digits = ArgumentViews { digits, batches, ..ArgumentViews::default() };
+            let [plain, digits] =
+                [ArgumentViews::default(), of_digits].map(|views| emit(&phases, &key, views).expect("a kernel").source);
             assert!(!plain.code.contains("Digit"));
             let generated = |text: &str| {
                 let at = text.find("// ==== what follows is generated").expect("a generated part");
@@ -123,7 +129,7 @@ mod tests {
                 let number =
                     ["static_assert(sizeof(", "#line "].iter().any(|word| x.contains(word) && y.contains(word));
                 let boxes = x.contains("_boxes(") && y.contains("_digit_boxes<Config>(");
-                assert!(number || boxes || x.contains("TensorView<") && y.contains("DigitsView<"), "{x} / {y}");
+                assert!(number || boxes || x.contains("TensorView<") && y.contains(field), "{x} / {y}");
             }
             let Some(compiler) = testing::compiler("digits_change_the_type_of_a_field") else { return };
             let compiled = compiler.compile(&digits, arch, Output::Cubin).expect("it compiles");

@@ -20,14 +20,13 @@ pub(crate) struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    /// `digits` are its arguments that are counted by two digits; `functions` collects what it calls.
-    pub(crate) fn of(tree: &'a ValidTree, digits: u64, functions: &mut Functions) -> Self {
+    /// `views` are its arguments that are no plain vectors; `functions` collects what it calls.
+    pub(crate) fn of(tree: &'a ValidTree, views: ArgumentViews, functions: &mut Functions) -> Self {
         let axis = match tree.outputs().first().map(|output| output.class) {
             Some(BroadcastClass::ColumnVector) => Axis::Row,
             Some(BroadcastClass::RowVector) => Axis::Column,
             _ => Axis::All,
         };
-        let views = ArgumentViews { digits, ..ArgumentViews::default() };
         Self { epilogue: EpilogueText::of(&Computation::of_pass(tree, None), views, functions), axis }
     }
 

@@ -64,7 +64,7 @@ impl<'a> KernelText<'a> {
     pub(super) fn new(name: String, of: &Computation<'a>, fast_math: bool, views: ArgumentViews) -> Self {
         let mut functions = Functions::new(of.tree.real(), fast_math);
         let epilogue = EpilogueText::of(of, views, &mut functions);
-        let tail = of.tail.map(|tail| Tail::of(tail, views.digits_of_tail, &mut functions));
+        let tail = of.tail.map(|tail| Tail::of(tail, views.of_tail(), &mut functions));
         let reducers = reducers::definitions(of.tree, &mut functions);
         Self { name, epilogue, tail, functions, reducers, views, code: Writer::new() }
     }

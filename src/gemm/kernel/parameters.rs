@@ -31,6 +31,9 @@ pub(crate) const ROW_INDEX_BYTES: usize = 24;
 /// Size of `sm90::PickedRows` in bytes: such an index behind the matrix that it picks from.
 pub(crate) const PICKED_ROWS_BYTES: usize = 16 + ROW_INDEX_BYTES;
 
+/// Size of `DigitAxis` in bytes, which follows a view whose batches it counts.
+pub(crate) const DIGIT_AXIS_BYTES: usize = 40;
+
 /// Size of `OperandScales` in bytes: after all that, A's and those of every B.
 pub(crate) const OPERAND_SCALES_BYTES: usize = 32;
 
@@ -54,6 +57,8 @@ pub(crate) enum FieldType {
     DigitsVector(ElementType),
     /// `ScalarView<T>`.
     Scalar(ElementType),
+    /// One of these in batches of two digits, such as `BatchesTensorView<T>`.
+    Batches(BatchView, ElementType),
     /// A host scalar.
     Host(ElementType),
     /// `SeedView`.
@@ -68,7 +73,42 @@ pub(crate) enum FieldType {
     Counters,
 }
 
+/// What there is of each batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchView {
+    Tensor,
+    Digits,
+    Vector,
+    DigitsVector,
+    Scalar,
+}
+
+impl BatchView {
+    /// The type of one of them.
+    pub(crate) const fn of_one(self, element: ElementType) -> FieldType {
+        match self {
+            Self::Tensor => FieldType::Tensor(element),
+            Self::Digits => FieldType::Digits(element),
+            Self::Vector => FieldType::Vector(element),
+            Self::DigitsVector => FieldType::DigitsVector(element),
+            Self::Scalar => FieldType::Scalar(element),
+        }
+    }
+}
+
 impl FieldType {
+    /// The type of such a field whose batches are counted by two digits; its own if it has no batches.
+    pub(crate) const fn in_batches(self) -> Self {
+        match self {
+            Self::Tensor(element) => Self::Batches(BatchView::Tensor, element),
+            Self::Digits(element) => Self::Batches(BatchView::Digits, element),
+            Self::Vector(element) => Self::Batches(BatchView::Vector, element),
+            Self::DigitsVector(element) => Self::Batches(BatchView::DigitsVector, element),
+            Self::Scalar(element) => Self::Batches(BatchView::Scalar, element),
+            own => own,
+        }
+    }
+
     /// Size in bytes.
     pub(crate) const fn size(self) -> usize {
         match self {
@@ -79,6 +119,7 @@ impl FieldType {
             Self::Vector(_) => 24,
             Self::DigitsVector(_) => 56,
             Self::Scalar(_) => 16,
+            Self::Batches(view, element) => view.of_one(element).size() + DIGIT_AXIS_BYTES,
             Self::Host(element) => element.size(),
             Self::Partials(_) | Self::IndexedPartials(..) | Self::StatePartials(_) | Self::Counters => 8,
         }
@@ -96,6 +137,7 @@ impl FieldType {
             Self::Vector(element) => format!("VectorView<{}>", element_name(element)),
             Self::DigitsVector(element) => format!("DigitsVectorView<{}>", element_name(element)),
             Self::Scalar(element) => format!("ScalarView<{}>", element_name(element)),
+            Self::Batches(view, element) => format!("Batches{}", view.of_one(element).cuda()),
             Self::Host(element) => element_name(element).to_owned(),
             Self::Seed => "SeedView".to_owned(),
             Self::Partials(element) => format!("{}*", element_name(element)),

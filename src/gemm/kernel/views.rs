@@ -10,10 +10,11 @@
 //! variant's key. On the CPU a `View` gives stretches of columns, which steps access, not machine code.
 
 use epilogue_runtime::DeviceTensor;
+use smallvec::SmallVec;
 
 use super::sm90::reach::bit;
 use crate::evt::{Binding, BroadcastClass, Part, Phases, ValidTree};
-use crate::gemm::problem::digits::has_digits;
+use crate::gemm::problem::digits::{has_batch_digits, has_digits};
 use crate::gemm::problem::{Error, Problem};
 
 /// A bit for every argument of a kernel that is no plain matrix or vector.
@@ -21,10 +22,14 @@ use crate::gemm::problem::{Error, Problem};
 pub(crate) struct ArgumentViews {
     /// Those whose rows or columns are counted by two digits.
     pub(crate) digits: u64,
+    /// Those whose batches are.
+    pub(crate) batches: u64,
     /// The outputs whose rows an index places.
     pub(crate) scattered: u64,
     /// Those of the launch's tail whose values are counted by two digits.
     pub(crate) digits_of_tail: u64,
+    /// Those of the tail whose batches are.
+    pub(crate) batches_of_tail: u64,
 }
 
 impl ArgumentViews {
@@ -80,7 +85,18 @@ impl ArgumentViews {
     /// # Errors
     /// [`Error::NoKernel`], as of [`of`](Self::of).
     pub(crate) fn with_tail<'a>(self, tensors: impl Iterator<Item = Option<&'a DeviceTensor>>) -> Result<Self, Error> {
-        Ok(Self { digits_of_tail: with_digits(tensors)?, ..self })
+        let [digits_of_tail, batches_of_tail] = with_digits(tensors)?;
+        Ok(Self { digits_of_tail, batches_of_tail, ..self })
+    }
+
+    /// Those of the tail, as a kernel's own.
+    pub(crate) fn of_tail(self) -> Self {
+        Self { digits: self.digits_of_tail, batches: self.batches_of_tail, ..Self::default() }
+    }
+
+    /// Whether anything is counted by two digits.
+    pub(crate) const fn has_digits(self) -> bool {
+        self.digits | self.batches | self.digits_of_tail | self.batches_of_tail != 0
     }
 
     fn of_tree<'a>(
@@ -89,20 +105,24 @@ impl ArgumentViews {
         tensors: impl Iterator<Item = Option<&'a DeviceTensor>>,
         problem: &Problem,
     ) -> Result<Self, Error> {
-        let digits = with_digits(tensors)?;
+        let [digits, batches] = with_digits(tensors)?;
         let placed = tree.stores().filter(|(i, output)| {
             let is_matrix = output.class == BroadcastClass::Tensor && !output.packed;
             problem.scattered && of_user(tree.output_argument(*i)) && is_matrix
         });
         let scattered = bits(placed.map(|(i, _)| tree.output_argument(i)), "scattered rows")?;
-        Ok(Self { digits, scattered, digits_of_tail: 0 })
+        Ok(Self { digits, batches, scattered, ..Self::default() })
     }
 }
 
-/// The bits of those whose rows or columns are counted by two digits.
-fn with_digits<'a>(tensors: impl Iterator<Item = Option<&'a DeviceTensor>>) -> Result<u64, Error> {
-    let with_digits = tensors.enumerate().filter(|(_, tensor)| tensor.is_some_and(has_digits));
-    bits(with_digits.map(|(i, _)| i), "rows or columns of two axes")
+/// The bits of those whose rows or columns are counted by two digits, and of those whose batches are.
+fn with_digits<'a>(tensors: impl Iterator<Item = Option<&'a DeviceTensor>>) -> Result<[u64; 2], Error> {
+    let (mut own, mut batches) = (SmallVec::<[usize; 4]>::new(), SmallVec::<[usize; 4]>::new());
+    for (i, tensor) in tensors.enumerate() {
+        own.extend(tensor.filter(|tensor| has_digits(tensor)).map(|_| i));
+        batches.extend(tensor.filter(|tensor| has_batch_digits(tensor)).map(|_| i));
+    }
+    Ok([bits(own.into_iter(), "rows or columns of two axes")?, bits(batches.into_iter(), "batches of two axes")?])
 }
 
 /// The bits of these arguments.

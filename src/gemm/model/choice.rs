@@ -96,14 +96,14 @@ pub(crate) enum Tuning {
 const SHORTLIST: (usize, usize) = (8, 2);
 
 impl ChosenKernel {
-    /// The best kernel that takes operands in any layout: the chosen one if it does, else the best that does. It computes
-    /// later phases where the chosen one does. With `same_tile`, only kernels with the chosen kernel's tile count.
-    pub(crate) fn any_layout(&self, same_tile: bool) -> Option<&Candidate> {
+    /// The kernels that take operands in any layout: the chosen one if it does, then the others, best first. They compute later
+    /// phases where the chosen one does. With `same_tile`, only kernels with the chosen kernel's tile count.
+    pub(crate) fn of_any_layout(&self, same_tile: bool) -> impl Iterator<Item = &Candidate> {
         let (tile, in_tile) = (self.chosen.key.tile(), self.chosen.key.in_tile());
-        let suits = |c: &&Candidate| {
+        let suits = move |c: &&Candidate| {
             matches!(c.key, KernelKey::Sm80(_)) && (!same_tile || c.key.tile() == tile) && c.key.in_tile() == in_tile
         };
-        std::iter::once(&self.chosen).chain(self.candidates.iter()).find(suits)
+        std::iter::once(&self.chosen).chain(self.candidates.iter()).filter(suits)
     }
 
     /// The choice among the kernels whose clusters every GPU can run; `None` if the user asked for this one.

@@ -3,6 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::arithmetic::Arithmetic;
+use super::digits::{has_digits, shape_of};
 use super::eight_bit::Pair;
 use super::error::Error;
 use super::operand::{Left, Right};
@@ -58,13 +59,13 @@ fn check_scales(
     if element != ElementType::F32 {
         return Err(ScaleError::Element { operand, given: element }.into());
     }
-    let mut needed = tensor.shape().to_vec();
+    let mut needed = shape_of(tensor).to_vec();
     if let [.., rows, columns] = needed.as_mut_slice() {
         [*rows, *columns] = blocks([*rows, *columns]);
     }
-    if scales.shape() == needed {
+    if !has_digits(scales) && shape_of(scales).as_slice() == needed {
         return Ok(());
     }
-    let (given, of) = (scales.shape().to_vec(), tensor.shape().to_vec());
+    let (given, of) = (scales.shape().to_vec(), shape_of(tensor).to_vec());
     Err(ScaleError::Shape { operand, given, needed, of }.into())
 }

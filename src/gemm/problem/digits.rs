@@ -1,5 +1,4 @@
-//! Arguments whose rows or columns are several axes of a tensor, counted by two digits (CuTe: a nested mode), as
-//! [`DeviceTensor::as_matrix`] gives them. `kernel/views.rs` says what kernels make of them.
+//! Arguments whose rows, columns or batches are counted by two digits, as [`DeviceTensor::as_matrix`] and its like give them.
 
 use epilogue_runtime::{DeviceTensor, NamedAxes};
 use smallvec::SmallVec;
@@ -9,6 +8,47 @@ use crate::Argument;
 /// Whether it is a matrix with two axes for its rows, and two for its columns, or a vector with two.
 pub(crate) fn has_digits(tensor: &DeviceTensor) -> bool {
     tensor.axes().is_some_and(NamedAxes::has_digits)
+}
+
+/// Whether it has two axes for its batches.
+pub(crate) fn has_batch_digits(tensor: &DeviceTensor) -> bool {
+    tensor.axes().is_some_and(|axes| axes.batch_axes() > 1)
+}
+
+/// Where the batches of an argument are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchAxes {
+    /// So many elements apart; 0 where all batches share it.
+    One(isize),
+    /// Counted by two digits: how many values the lower one has, and the strides of the lower and the upper one.
+    Digits {
+        /// The extent of the lower one.
+        extent: usize,
+        /// In elements.
+        strides: [isize; 2],
+    },
+}
+
+impl BatchAxes {
+    /// Of an argument that has so many axes behind its batch. All batches share one without a batch axis, or whose batch axis has
+    /// one element.
+    pub(crate) fn of(tensor: &DeviceTensor, own: usize) -> Self {
+        let (shape, strides) = (tensor.shape(), tensor.strides());
+        match tensor.rank().saturating_sub(own) {
+            0 => Self::One(0),
+            1 => Self::One(if shape[0] > 1 { strides[0] } else { 0 }),
+            _ => Self::Digits { extent: shape[1], strides: [strides[1], strides[0]] },
+        }
+    }
+
+    /// The strides of axes with more than one element.
+    pub(crate) fn strides(self) -> impl Iterator<Item = isize> {
+        let (first, second) = match self {
+            Self::One(stride) => (stride, None),
+            Self::Digits { strides: [lower, upper], .. } => (lower, Some(upper)),
+        };
+        std::iter::once(first).chain(second)
+    }
 }
 
 /// The extents of an argument: of a view that was told its axes, those of the matrix or vector.

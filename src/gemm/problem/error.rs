@@ -556,7 +556,7 @@ pub enum Error {
     /// A matrix or vector whose rows or columns are two axes that don't merge, where there can't be any, or which is viewed as
     /// the other one.
     #[error(
-        "argument `{name}` has rows or columns of two axes that don't merge (shape {shape:?}, strides {strides:?}), which \
+        "argument `{name}` has rows, columns or batches of two axes that don't merge (shape {shape:?}, strides {strides:?}), which \
          {what} can't have: {advice}"
     )]
     ArgumentDigits {
@@ -625,15 +625,14 @@ pub enum Error {
         name: &'static str,
     },
     /// An output that shares memory with something that the run reads.
-    #[error(
-        "output `{output}` overlaps `{input}`, which is read meanwhile: give it memory of its own, or declare the \
-         tensor that is updated in place `TensorMut`"
-    )]
+    #[error("output `{output}` overlaps `{input}`, which is read meanwhile: {advice}")]
     OutputAliasesInput {
         /// The output's name.
         output: &'static str,
         /// The input's name, or `A` or `B`.
         input: &'static str,
+        /// What to do.
+        advice: &'static str,
     },
     /// A partials output over the batch.
     #[error("output `{name}` is a partial reduction over the batch too: partials are per tile; leave `Batch` out")]

@@ -4,6 +4,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::block_scales;
 use super::channels::StepsOfB;
+use super::digits::{has_digits, shape_of};
 use super::error::Error;
 use super::groups::{Divided, Grouping};
 use super::layout::Major;
@@ -214,7 +215,8 @@ impl Problem {
         if let Some(other) = all_b.clone().find(|b| b.rank() != rank && patches.are_columns()) {
             return Err(patches.refused(left.tensor(), other, 0));
         }
-        if let Some(batched) = all_b.find(|b| b.rank() == 3 && (groups == 1 || b.shape()[0] != groups)) {
+        if let Some(batched) = all_b.find(|b| b.rank() > 3 || b.rank() == 3 && (groups == 1 || b.shape()[0] != groups))
+        {
             return Err(PatchError::Batches { b: batched.shape().to_vec(), groups }.into());
         }
         if groups > 1 && right.packed().iter().any(|packed| packed.tensor().rank() == 2) {
@@ -314,7 +316,8 @@ fn one_matrix(a: &DeviceTensor, all_b: &[&DeviceTensor]) -> Result<(), Error> {
 
 /// The batch extent, if there is one, and the matrix's extents.
 fn split_shape(operand: &'static str, tensor: &DeviceTensor) -> Result<(Option<usize>, [usize; 2]), Error> {
-    match *tensor.shape() {
+    match *shape_of(tensor) {
+        _ if has_digits(tensor) => Err(Error::OperandRank { operand, shape: tensor.shape().to_vec() }),
         [rows, columns] => Ok((None, [rows, columns])),
         [batch, rows, columns] => Ok((Some(batch), [rows, columns])),
         _ => Err(Error::OperandRank { operand, shape: tensor.shape().to_vec() }),

@@ -2,6 +2,7 @@
 
 use epilogue_runtime::DeviceTensor;
 
+use super::digits::has_batch_digits;
 use super::error::Error;
 use super::groups::Grouping;
 use crate::ElementType;
@@ -95,6 +96,9 @@ impl OperandView {
 
     fn new(tensor: &DeviceTensor, outer: usize, k: usize) -> Self {
         let (shape, strides) = (tensor.shape(), tensor.strides());
+        if has_batch_digits(tensor) {
+            return Self::of_copy(tensor, outer, k);
+        }
         let has_batch = tensor.rank() == 3;
         Self {
             address: tensor.device_address(),
@@ -105,6 +109,25 @@ impl OperandView {
             outer: strides[outer],
             k: strides[k],
             batch: if has_batch { strides[0] } else { 0 },
+        }
+    }
+
+    /// The copy that kernels get of an operand whose batch is counted by two digits: contiguous along the same axis, in rows of
+    /// whole 16 bytes.
+    fn of_copy(tensor: &DeviceTensor, outer: usize, k: usize) -> Self {
+        let (shape, strides, element) = (tensor.shape(), tensor.strides(), tensor.element_type());
+        let along_k = strides[k] == 1 || strides[outer] != 1;
+        let (rows, columns) = if along_k { (outer, k) } else { (k, outer) };
+        let pitch = shape[columns].next_multiple_of(16 / element.size()).cast_signed();
+        Self {
+            address: 0,
+            element,
+            outer_extent: shape[outer],
+            k_extent: shape[k],
+            batch_extent: shape[0] * shape[1],
+            outer: if along_k { pitch } else { 1 },
+            k: if along_k { 1 } else { pitch },
+            batch: shape[rows].cast_signed().saturating_mul(pitch),
         }
     }
 

@@ -6,6 +6,7 @@ use epilogue_runtime::DeviceTensor;
 use smallvec::{SmallVec, smallvec};
 
 use super::bounds::Bounds;
+use super::digits::{has_digits, shape_of};
 use super::error::Error;
 use super::filter::{Filter, FilterSize};
 use super::groups::Grouping;
@@ -415,7 +416,7 @@ impl<'a> Right<'a> {
                 return Err(Error::RightShapes { place, given, needed });
             }
         }
-        if self.tensors.iter().any(|tensor| !(2..=3).contains(&tensor.rank())) {
+        if self.tensors.iter().any(|tensor| has_digits(tensor) || !(2..=3).contains(&shape_of(tensor).len())) {
             return Ok(()); // `Problem::of` reports it
         }
         let mut majors: Option<(usize, Major)> = None;

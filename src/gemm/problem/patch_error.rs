@@ -259,12 +259,6 @@ pub enum PatchError {
     /// An index is to pick rows of the images' patches.
     #[error("A is patches, and their rows are to be picked: give all patches, or a matrix whose rows an index picks")]
     Picked,
-    /// A run of a plan for another kind of A.
-    #[error("A is {}, and this GEMM was planned for {}: plan it for such an A", reading(*.given), reading(!*.given))]
-    OtherReading {
-        /// Whether the run's A is patches.
-        given: bool,
-    },
     /// An argument whose axes for images are not those of a matrix.
     #[error("argument `{name}`: {reason}")]
     Argument {
@@ -273,10 +267,6 @@ pub enum PatchError {
         /// Why.
         reason: String,
     },
-}
-
-const fn reading(patches: bool) -> &'static str {
-    if patches { "patches of images" } else { "a matrix" }
 }
 
 fn of_group(groups: usize) -> String {

@@ -6,9 +6,12 @@
 use epilogue_runtime::{AxisList, Device, DeviceTensor};
 use smallvec::SmallVec;
 
-use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reduction, ValidTree};
+use crate::evt::{
+    Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reduction, ValidOutput, ValidParameter, ValidTree,
+    ValueType, Width,
+};
 use crate::gemm::kernel::sm90::reach::bit;
-use crate::gemm::problem::digits::{has_digits, shape_of, tensor_of};
+use crate::gemm::problem::digits::{has_batch_digits, has_digits, shape_of, tensor_of};
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::scattered::Scattered;
 use crate::gemm::problem::{Error, Grouping, Left, Problem, Right, ScatterError};
@@ -85,17 +88,17 @@ pub(crate) fn arguments(
             return Err(Error::RandomRows { rows: problem.m, batches: problem.batch });
         }
     }
-    let mut outputs: SmallVec<[_; 4]> = SmallVec::new();
+    let mut outputs: SmallVec<[(&ValidOutput, &DeviceTensor); 4]> = SmallVec::new();
     for (i, output) in tree.outputs().iter().enumerate() {
         let argument = &arguments[tree.output_argument(i)];
         let Argument::Output(tensor) = argument else {
             return Err(wrong_kind(output.name, argument, "a tensor to write"));
         };
         check.output(i, tensor)?;
-        outputs.push((output.name, &**tensor));
+        outputs.push((output, &**tensor));
     }
-    let inputs = tree.argument_names().zip(arguments).filter_map(|(name, argument)| match argument {
-        Argument::Input(tensor) => Some((name, *tensor)),
+    let inputs = tree.parameters().iter().zip(arguments).filter_map(|(parameter, argument)| match argument {
+        Argument::Input(tensor) => Some(Read { name: parameter.name, parameter: Some(parameter), tensor }),
         Argument::Scalar(_) | Argument::Seed(..) | Argument::Output(_) => None,
     });
     let bounds = a.bounds().map(|bounds| (bounds.form.name(), bounds.tensor));
@@ -103,7 +106,7 @@ pub(crate) fn arguments(
     let scattered = a.scattered().map(|scattered| (Scattered::NAME, scattered.index));
     let indices = bounds.into_iter().chain(picked).chain(scattered);
     let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b))).chain(indices);
-    let operands = operands.chain(scales(a, b));
+    let operands = operands.chain(scales(a, b)).map(|(name, tensor)| Read { name, parameter: None, tensor });
     let inputs: SmallVec<[_; 8]> = operands.chain(inputs).collect();
     aliasing(&outputs, &inputs)
 }
@@ -128,20 +131,46 @@ pub(crate) fn scattered(tree: &ValidTree) -> Result<(), ScatterError> {
     Ok(())
 }
 
+/// A tensor that a run reads: an operand, or the argument for a parameter.
+struct Read<'a> {
+    name: &'static str,
+    parameter: Option<&'a ValidParameter>,
+    tensor: &'a DeviceTensor,
+}
+
+impl Read<'_> {
+    /// What to do about an output that overlaps it. Only a matrix is updated in place: the element that is written must be the one
+    /// that was read.
+    fn advice(&self, output: &ValidOutput, written: &DeviceTensor) -> &'static str {
+        let same_type = self.tensor.element_type() == written.element_type();
+        let same_places = self.tensor.shape() == written.shape() && self.tensor.strides() == written.strides();
+        let same = same_type && same_places && self.tensor.device_address() == written.device_address();
+        let is_tensor = self.parameter.is_some_and(|parameter| parameter.class == ParameterClass::Tensor);
+        let is_stored = matches!(output.kind, OutputKind::Store) && output.class == BroadcastClass::Tensor;
+        if same && is_tensor && is_stored && !output.packed && output.parameter.is_none() {
+            return "give it memory of its own, or declare one `TensorMut` for both, which is updated in place: assign to that and \
+                    return it";
+        }
+        "give it memory of its own"
+    }
+}
+
 /// Checks that no two outputs share memory, and that no output shares memory with an input: blocks run in any order.
-fn aliasing(outputs: &[(&'static str, &DeviceTensor)], inputs: &[(&'static str, &DeviceTensor)]) -> Result<(), Error> {
-    for (i, &(name, output)) in outputs.iter().enumerate() {
-        if output.has_internal_overlap() {
+fn aliasing(outputs: &[(&ValidOutput, &DeviceTensor)], inputs: &[Read<'_>]) -> Result<(), Error> {
+    for (i, &(output, tensor)) in outputs.iter().enumerate() {
+        let name = output.name;
+        if tensor.has_internal_overlap() {
             return Err(Error::OutputRepeats { name });
         }
         for &(second, other) in &outputs[i + 1..] {
-            if output.overlaps(other) {
-                return Err(Error::OutputsOverlap { first: name, second });
+            if tensor.overlaps(other) {
+                return Err(Error::OutputsOverlap { first: name, second: second.name });
             }
         }
-        for &(input, other) in inputs {
-            if output.overlaps(other) {
-                return Err(Error::OutputAliasesInput { output: name, input });
+        for input in inputs {
+            if tensor.overlaps(input.tensor) {
+                let advice = input.advice(output, tensor);
+                return Err(Error::OutputAliasesInput { output: name, input: input.name, advice });
             }
         }
     }
@@ -157,6 +186,18 @@ fn on_device(device: &Device, name: &'static str, tensor: &DeviceTensor) -> Resu
 
 /// What is said of bits in a tensor of another type.
 const PACKED: &str = "`Bits` are u8 of shape [M, ceil(N / 8)]; write `Tensor<bool>` for a byte each";
+
+/// What to do about a tensor of another element type: an epilogue that holds values of the type that was given may be written, if
+/// these can be.
+fn element_advice(class: &str, ty: Option<ValueType>, given: ElementType, needed: ElementType) -> String {
+    use ElementType::{Bool, I8, I32, I64, U8};
+    let holds = match ty {
+        Some(ValueType::Bool) => given == Bool,
+        Some(ValueType::Integer(_)) => matches!(given, I64 | I32 | I8 | U8),
+        Some(ValueType::Real(_) | ValueType::Seed) | None => given != Bool,
+    };
+    if holds { format!("write `{class}<{given}>` to have it") } else { format!("give a tensor of {needed}") }
+}
 
 fn wrong_kind(name: &'static str, given: &Argument<'_>, needed: &'static str) -> Error {
     let given = match given {
@@ -197,7 +238,11 @@ impl Check<'_> {
         };
         self.tensor(name, tensor, element, || match class {
             ParameterClass::Bits => PACKED.to_owned(),
-            _ => format!("write `{}<{}>` to have it", class.name(), tensor.element_type()),
+            _ => {
+                let ty = self.tree.parameters().iter().find(|parameter| parameter.name == name);
+                let ty = ty.and_then(|parameter| Some(self.tree.value(parameter.value?).ty));
+                element_advice(class.name(), ty, tensor.element_type(), element)
+            }
         })?;
         if class == ParameterClass::Bits {
             return self.bits(name, tensor, Batch::Optional);
@@ -210,37 +255,44 @@ impl Check<'_> {
 
     /// Whether only those arguments have digits that may, and are viewed as what they are.
     fn digits(&self, arguments: &[Argument<'_>]) -> Result<(), Error> {
-        const COPY: &str = "give it memory of its own, where they do, and copy it afterwards";
-        let with_digits = arguments.iter().enumerate().filter_map(|(i, argument)| Some((i, tensor_of(argument)?)));
-        for (i, tensor) in with_digits.filter(|(_, tensor)| has_digits(tensor)) {
+        const OUTPUT: &str = "give it memory of its own, where they do, and copy it afterwards";
+        const INPUT: &str = "view a contiguous copy, where they do";
+        const VECTOR: [&str; 3] = ["a vector viewed as a value", "a vector", "a vector viewed as a matrix"];
+        for (i, argument) in arguments.iter().enumerate() {
+            let Some(tensor) = tensor_of(argument) else { continue };
+            let Some(axes) = tensor.axes().filter(|_| has_digits(tensor) || has_batch_digits(tensor)) else { continue };
+            let copy = if matches!(argument, Argument::Input(_)) { INPUT } else { OUTPUT };
             let class = match self.tree.parameters().get(i) {
                 Some(parameter) => Ok(parameter.class.broadcast_class()),
                 None => {
                     let mut outputs = self.tree.outputs().iter().enumerate();
                     let output = outputs.find(|(output, _)| self.tree.output_argument(*output) == i);
                     match output {
-                        Some((_, output)) if output.is_partial() => Err(("partial results of tiles", COPY)),
+                        Some((_, output)) if output.is_partial() => Err(("partial results of tiles", copy)),
                         Some((_, output)) => Ok(output.class),
                         None => continue,
                     }
                 }
             };
-            // Behind a batch axis, it has two axes for each of a matrix or vector.
-            let refused = match (class, tensor.rank() / 2) {
+            let own = axes.lists().len() - axes.batch_axes().min(1);
+            let refused = match (class, own) {
                 (Err(refused), _) => Some(refused),
-                (Ok(BroadcastClass::Tensor), 1) => {
-                    Some(("a matrix viewed as a vector", "view it by `as_matrix`, or by `as_batched_matrix`"))
-                }
-                (Ok(BroadcastClass::RowVector), 2) => Some((
-                    "a vector viewed as a matrix",
+                (Ok(BroadcastClass::Tensor), 0 | 1) => Some((
+                    ["a matrix viewed as a value", "a matrix viewed as a vector"][own],
+                    "view it by `as_matrix`, or by `as_batched_matrix`",
+                )),
+                (Ok(BroadcastClass::RowVector), 0 | 2) => Some((
+                    VECTOR[own],
                     "view it by `as_row_vector`, or by `as_batched_row_vector` where it has values for each batch",
                 )),
-                (Ok(BroadcastClass::ColumnVector), 2) => Some((
-                    "a vector viewed as a matrix",
+                (Ok(BroadcastClass::ColumnVector), 0 | 2) => Some((
+                    VECTOR[own],
                     "view it by `as_column_vector`, or by `as_batched_column_vector` where it has values for each batch",
                 )),
-                (Ok(BroadcastClass::Scalar), _) => Some(("a scalar", COPY)),
-                _ if bit(i) == 0 => Some(("an argument behind the 64th", COPY)),
+                (Ok(BroadcastClass::Scalar), 1 | 2) => {
+                    Some(("a value", "view it by `as_batched_scalar` where there is one for each batch"))
+                }
+                _ if bit(i) == 0 => Some(("an argument behind the 64th", copy)),
                 _ => None,
             };
             let Some((what, advice)) = refused else { continue };
@@ -276,11 +328,19 @@ impl Check<'_> {
 
     fn output(&self, i: usize, tensor: &DeviceTensor) -> Result<(), Error> {
         let output = &self.tree.outputs()[i];
-        let advice = || match output.parameter.map(|parameter| self.tree.parameter(parameter).class) {
-            Some(class) => format!("write `{}<{}>` to have it", class.name(), tensor.element_type()),
+        let ty = match output.kind {
+            OutputKind::Reduce(reduction) if reduction.op.gives_index() => ValueType::Integer(Width::Bits64),
+            OutputKind::Reduce(_) => ValueType::Real(self.tree.real()),
+            OutputKind::Store => self.tree.value(output.value).ty,
+        };
+        let in_place = output.parameter.map(|parameter| self.tree.parameter(parameter).class.name());
+        let advice = || match in_place {
             None if output.packed => PACKED.to_owned(),
             None if output.is_partial() => format!("per-tile partials are {}: give a tensor of that", output.element),
-            None => format!("write `{}<{}>` to have it", output.class.name(), tensor.element_type()),
+            _ => {
+                let class = in_place.unwrap_or(output.class.name());
+                element_advice(class, Some(ty), tensor.element_type(), output.element)
+            }
         };
         self.tensor(output.name, tensor, output.element, advice)?;
         if self.problem.scattered && output.class == BroadcastClass::Tensor {
@@ -402,7 +462,7 @@ impl Check<'_> {
 fn wrong_axes(name: &'static str, tensor: &DeviceTensor, per_batch: &[usize], class: BroadcastClass) -> Option<Error> {
     let lists = tensor.axes()?.lists();
     let named: &[&str] = match class {
-        BroadcastClass::Scalar => return None,
+        BroadcastClass::Scalar => &["batches"],
         BroadcastClass::RowVector => &["batches", "columns"],
         BroadcastClass::ColumnVector => &["batches", "rows"],
         BroadcastClass::Tensor => &["batches", "rows", "columns"],

@@ -8,8 +8,9 @@ use crate::gemm::emit::arguments::EpilogueArguments;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::digits::axis_words;
 use crate::gemm::kernel::launch::Memory;
-use crate::gemm::kernel::parameters::{FieldType, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterBytes, ROW_INDEX_BYTES};
 use crate::gemm::problem::bounds::{Bounds, Form};
+use crate::gemm::problem::digits::BatchAxes;
 use crate::gemm::problem::scattered::Scattered;
 use crate::{Argument, ElementType};
 
@@ -124,6 +125,13 @@ impl Fill<'_> {
                 return;
             }
             FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
+            FieldType::Batches(view, element) => {
+                let one = view.of_one(element);
+                self.put(bytes, (offset, one), (i, argument), suffix);
+                let words = batch_words(tensor, view);
+                let name = |part: usize| format!("{}.{}", name(), BATCH_DIGITS[part]);
+                return bytes.put_named_words(offset + one.size(), &words, name);
+            }
             FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
             FieldType::Seed => (strides(tensor, 1), &["stride", "seed", "offset"]),
             FieldType::Host(_)
@@ -157,10 +165,10 @@ impl Fill<'_> {
         let vectorised = (strides[3] == 1 || extents[3] <= 1)
             && whole
             && tensor.device_address().is_multiple_of(width as u64)
-            && aligned(batch, self.batch)
+            && batch.strides().all(|stride| aligned(stride, self.batch))
             && strides[..3].iter().zip(extents).all(|(stride, extent)| aligned(*stride, *extent));
         let mut words = [0; 12];
-        words[0] = batch as u64;
+        words[0] = one_stride(batch);
         words[1..6].copy_from_slice(&axis_words(extents[1], [strides[1], strides[0]]));
         words[6..11].copy_from_slice(&axis_words(extents[3], [strides[3], strides[2]]));
         words[11] = u64::from(vectorised);
@@ -172,13 +180,13 @@ impl Fill<'_> {
     fn is_vectorised(&self, tensor: &DeviceTensor) -> bool {
         let size = tensor.element_type().size();
         let width = (self.neighbours * size).min(16);
-        let [batch, row, column] = strides(tensor, 2);
+        let [_, row, column] = strides(tensor, 2);
         let extents = &tensor.shape()[tensor.rank() - 2..];
         let aligned = |stride: u64, extent: usize| extent <= 1 || (stride as usize * size).is_multiple_of(width);
         column == 1
             && tensor.device_address().is_multiple_of(width as u64)
             && aligned(row, extents[0])
-            && aligned(batch, self.batch)
+            && BatchAxes::of(tensor, 2).strides().all(|stride| aligned(stride as u64, self.batch))
     }
 }
 
@@ -205,28 +213,48 @@ const VECTOR_DIGITS: [&str; 6] = ["batch_stride", "stride", "upper_stride", "ext
 fn digit_vector_words(tensor: &DeviceTensor) -> [u64; 6] {
     let (batch, extents, strides) = digit_axes(tensor, 2);
     let mut words = [0; 6];
-    words[0] = batch as u64;
+    words[0] = one_stride(batch);
     words[1..].copy_from_slice(&axis_words(extents[1], [strides[1], strides[0]]));
     words
 }
 
-/// The batch's stride, and the extents and strides of the axes behind, of which there are so many. All batches share an argument
-/// that has no batch axis, or one of one element.
-fn digit_axes(tensor: &DeviceTensor, own: usize) -> (isize, &[usize], &[isize]) {
-    let front = tensor.rank() - own;
-    let batch = if front > 0 && tensor.shape()[0] > 1 { tensor.strides()[0] } else { 0 };
-    (batch, &tensor.shape()[front..], &tensor.strides()[front..])
+/// The numbers of `OfBatches::batches`.
+const BATCH_DIGITS: [&str; 5] =
+    ["batch_lower_stride", "batch_upper_stride", "batch_extent", "batch_magic", "batch_shift"];
+
+/// `OfBatches::batches` of batches.cuh.
+fn batch_words(tensor: &DeviceTensor, view: BatchView) -> [u64; 5] {
+    let own = match view {
+        BatchView::Tensor | BatchView::DigitsVector => 2,
+        BatchView::Digits => 4,
+        BatchView::Vector => 1,
+        BatchView::Scalar => 0,
+    };
+    match BatchAxes::of(tensor, own) {
+        BatchAxes::One(stride) => axis_words(1, [0, stride]),
+        BatchAxes::Digits { extent, strides } => axis_words(extent, strides),
+    }
 }
 
-/// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch axis. All batches share
-/// it if it has no batch axis, or one of one element.
+/// The batch stride of a view; none if its batches are counted beside it.
+const fn one_stride(batch: BatchAxes) -> u64 {
+    match batch {
+        BatchAxes::One(stride) => stride as u64,
+        BatchAxes::Digits { .. } => 0,
+    }
+}
+
+/// The batches, and the extents and strides of the axes behind, of which there are so many.
+fn digit_axes(tensor: &DeviceTensor, own: usize) -> (BatchAxes, &[usize], &[isize]) {
+    let front = tensor.rank() - own;
+    (BatchAxes::of(tensor, own), &tensor.shape()[front..], &tensor.strides()[front..])
+}
+
+/// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch's.
 fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
     let given = tensor.strides();
     let front = given.len().saturating_sub(rank);
-    let mut strides = [0; 3];
-    if front > 0 && tensor.shape()[0] > 1 {
-        strides[0] = given[0] as u64;
-    }
+    let mut strides = [one_stride(BatchAxes::of(tensor, rank)), 0, 0];
     for (to, from) in strides[3 - rank..].iter_mut().zip(&given[front..]) {
         *to = *from as u64;
     }

@@ -7,7 +7,7 @@ use super::later::{OwnArgument, borrowed};
 use crate::Argument;
 use crate::evt::{BroadcastClass, OutputKind, ParameterClass, ValidTree};
 use crate::gemm::problem::channels::{cut, of_columns};
-use crate::gemm::problem::digits::{has_digits, shape_of, tensor_of};
+use crate::gemm::problem::digits::{has_batch_digits, has_digits, shape_of, tensor_of};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Left, PatchError, Problem, Right};
 
@@ -167,7 +167,7 @@ impl Shapes {
     ) -> Option<epilogue_runtime::Result<DeviceTensor>> {
         let Self { groups, .. } = *self;
         let all = columns.checked_mul(groups).filter(|_| groups > 1 && divided);
-        if tensor.rank() == 2 && !has_digits(tensor) {
+        if tensor.rank() == 2 && !has_digits(tensor) && !has_batch_digits(tensor) {
             // (The other views of a matrix are not images.)
             let is_whole = all.is_some_and(|all| tensor.shape() == [self.matrix[0], all]);
             return if is_whole { of_columns(tensor, groups).map(Ok) } else { None };

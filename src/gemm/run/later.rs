@@ -73,7 +73,7 @@ impl LaterKernel {
         let views = ArgumentViews::of(pass.part, pass.part.bindings.iter().map(tensor), problem)?;
         let of_tail = pass.tail.iter().flat_map(|tail| tail.bindings.iter().map(tensor));
         let views = views.with_tail(of_tail)?;
-        if let Some(planned) = planned.filter(|_| views.digits | views.digits_of_tail == 0) {
+        if let Some(planned) = planned.filter(|_| !views.has_digits()) {
             return Ok(planned.clone());
         }
         let compile = || Self::compile(device, pass, (key_of(pass, fast_math), views), phase);

@@ -209,7 +209,7 @@ impl Run<'_> {
         if let Some(bounds) = self.bounds {
             put_groups(&mut bytes, at + 64, bounds, self.problem.batch);
         }
-        if let Some(patches) = &self.patches {
+        if let (Some(patches), true) = (&self.patches, key.patches) {
             put_patches(&mut bytes, at + 64, patches);
             if key.divides_positions() {
                 put_divisors(&mut bytes, at + 64 + PATCHES_BYTES, patches);

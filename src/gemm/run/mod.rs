@@ -8,6 +8,7 @@ pub(crate) mod groups;
 pub(crate) mod images;
 pub(crate) mod later;
 pub(crate) mod launch;
+mod merged;
 mod pack;
 mod patches;
 pub(crate) mod picked;

@@ -8,6 +8,7 @@ use super::check;
 use super::plan::Plan;
 use crate::gemm::cpu;
 use crate::gemm::model::choice::Chosen;
+use crate::gemm::problem::digits::{has_digits, shape_of};
 use crate::gemm::problem::{Arithmetic, Error, Packed, Purpose, Right};
 
 impl Plan {
@@ -17,7 +18,7 @@ impl Plan {
         }
         let types = self.tree().types();
         check::operand(&self.device, "B", b, types.b)?;
-        if !(2..=3).contains(&b.rank()) {
+        if has_digits(b) || !(2..=3).contains(&shape_of(b).len()) {
             return Err(Error::OperandRank { operand: "B", shape: b.shape().to_vec() });
         }
         let tensor = copy(b)?;
@@ -56,6 +57,7 @@ fn copy(b: &DeviceTensor) -> Result<DeviceTensor, Error> {
         // One matrix for all batches stays one.
         return Ok(copy(&b.slice(0, 0..1)?)?.broadcast_to(shape)?);
     }
+    // (One for some of the batches is copied for each.)
     let ([k, n], [along_k, along_n]) = ([shape[front], shape[front + 1]], [strides[front], strides[front + 1]]);
     let by_columns = along_k == 1 && (along_n != 1 || k == 1);
     let (outer, inner, stride) = if by_columns { (n, k, along_n) } else { (k, n, along_k) };
@@ -64,15 +66,11 @@ fn copy(b: &DeviceTensor) -> Result<DeviceTensor, Error> {
     let mut own = shape[..front].to_vec();
     own.extend([outer, room]);
     let own = b.device().zeros_of(b.element_type(), &own)?.slice(front + 1, 0..inner)?;
-    let mut own = match (by_columns, front) {
-        (true, 0) => own.permute(&[1, 0])?,
-        (true, _) => own.permute(&[0, 2, 1])?,
-        (false, _) => own,
-    };
+    let mut own = if by_columns { own.transpose()? } else { own };
     let ones = |tensor: &DeviceTensor| tensor.strides()[front..].iter().map(|x| *x == 1).collect::<Vec<_>>();
     if !b.is_empty() && ones(&own) != ones(b) {
         return Err(Error::PackedStrides { shape: shape.to_vec(), strides: strides.to_vec() });
     }
     own.copy_from_bytes(&b.to_bytes()?)?;
-    Ok(own)
+    if front > 1 { Ok(own.reshape(shape_of(b))?) } else { Ok(own) }
 }

@@ -11,6 +11,7 @@ use super::groups::read_groups;
 use super::images::with_matrices;
 use super::later::{self, LaterKernel, SlotTensors};
 use super::launch::Run;
+use super::merged::{Copied, Copies, Merger};
 use super::picked::read_picked;
 use super::repack::{CopyKernels, Operand, Repacker};
 use super::scales::Scales;
@@ -25,10 +26,11 @@ use crate::gemm::kernel::sm90::reach::loads;
 use crate::gemm::kernel::{ArgumentViews, KernelKey, Settings, Within};
 use crate::gemm::model::Choice;
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
+use crate::gemm::problem::digits::has_batch_digits;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{
-    Arithmetic, Error, Left, Major, OperandLayout, PatchError, Problem, Right, RowsError, ScaleError, ScatterError,
+    Arithmetic, Error, Left, Major, OperandLayout, Problem, Right, RowsError, ScaleError, ScatterError,
 };
 use crate::pool::Pool;
 use crate::variants::Variants;
@@ -64,6 +66,8 @@ pub(crate) struct Plan {
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
     pub(crate) multiprocessors: Option<usize>,
     workspaces: Pool<Workspace>,
+    /// Copies operands whose batches have two strides.
+    merger: Merger,
     /// Copies operands that the kernel can't load as they are.
     repacker: Repacker,
     /// The kernels of these copies.
@@ -150,6 +154,7 @@ impl Plan {
             cpu_words: OnceLock::new(),
             multiprocessors,
             workspaces,
+            merger: Merger::default(),
             repacker,
             copy_kernels,
         }
@@ -277,7 +282,8 @@ impl Plan {
         }
     }
 
-    /// Whether a run's product has groups, picked rows, patches or scales, if the plan's has.
+    /// Whether a run's product has groups, picked rows or scales, if the plan's has. (A may be a matrix or patches, whatever it
+    /// was planned as: which patches are a matrix depends on the window.)
     fn check_reading(&self, problem: &Problem) -> Result<(), Error> {
         if self.problem.picked != problem.picked {
             return Err(RowsError::Other { given: problem.picked }.into());
@@ -291,10 +297,6 @@ impl Plan {
         let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
         if planned != given {
             return Err(Error::OtherGrouping { planned, given });
-        }
-        let [planned, given] = [&self.problem, problem].map(|problem| problem.patches.is_some());
-        if planned != given {
-            return Err(PatchError::OtherReading { given }.into());
         }
         Ok(())
     }
@@ -411,6 +413,14 @@ impl Plan {
                          its extents",
             });
         }
+        let scales = a.scales().into_iter().chain(b.scales().iter().copied());
+        let operands = std::iter::once(a.tensor()).chain(b.tensors().iter().copied());
+        if operands.chain(scales).any(has_batch_digits) {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "an operand's batches are two axes that don't merge, for which it is copied first: give a contiguous copy",
+            });
+        }
         if problem.batch == 0 {
             return Err(Error::NoLaunch {
                 device: self.device.to_string(),
@@ -475,12 +485,20 @@ impl Plan {
     ) -> Result<(), Error> {
         let variant = self.variant(gpu, &problem, a, &b.views(), (arguments, of_tail))?;
         let (device, tree) = (&self.device, self.phases.in_product(variant.key.in_tile()));
-        let of_b = self.live_of(b.scales());
-        let scales = a.scales().map(|a| Scales { a, b: &of_b });
-        let mut b = self.live(b)?;
         let (bounds, patches) = (a.bounds(), positioned(a, &variant)?);
         let (picked, scattered) = (a.picked(), a.scattered());
-        let mut a = a.tensor().clone();
+        let mut merged = Copies::new();
+        let mut merge = |copied: Copied, tensor: &DeviceTensor| self.merger.merged(stream, copied, tensor, &mut merged);
+        let of_a = a.scales().map(|scales| merge(Copied::Scales(Operand::A), scales)).transpose()?;
+        let of_b = self.live_of(b.scales()).into_iter().enumerate();
+        let of_b: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> =
+            of_b.map(|(i, scales)| merge(Copied::Scales(Operand::B(i)), scales)).collect::<Result<_, _>>()?;
+        let of_b: SmallVec<[&DeviceTensor; MAX_ACCUMULATORS]> = of_b.iter().collect();
+        let scales = of_a.as_ref().map(|a| Scales { a, b: &of_b });
+        let live = self.live(b)?;
+        let all_b = live.iter().enumerate().map(|(i, b)| merge(Copied::Elements(Operand::B(i)), b));
+        let mut b = all_b.collect::<Result<SmallVec<[DeviceTensor; MAX_ACCUMULATORS]>, _>>()?;
+        let mut a = merge(Copied::Elements(Operand::A), a.tensor())?;
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             // The groups of every B lie alike.
@@ -510,6 +528,7 @@ impl Plan {
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
+        self.merger.keep(stream, merged);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::{bit, in_place, takes, takes_groups, too_narrow};
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes};
 use crate::gemm::problem::channels::StepsOfB;
-use crate::gemm::problem::digits::has_digits;
+use crate::gemm::problem::digits::{has_batch_digits, has_digits};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::sliding::MOST_AXES;
 use crate::gemm::problem::{Error, Grouping, Major, OperandLayout, OperandView, Problem};
@@ -29,8 +29,9 @@ pub(crate) fn direct(tree: &ValidTree, key: &Sm90Key, problem: &Problem, argumen
         let is_matrix = |class: ParameterClass| matches!(class, ParameterClass::Tensor | ParameterClass::TensorMut);
         let is_output = outputs.map(|(output, _)| tree.output_argument(output)).any(|argument| argument == i);
         let is_matrix = is_output || tree.parameters().get(i).is_some_and(|p| is_matrix(p.class));
-        // Rows that an index places are stored by lanes.
-        let reached = || reaches(tensor) && (!has_digits(tensor) || holds_boxes(tensor, key, problem));
+        // Rows that an index places are stored by lanes, and batches of two digits are accessed by them.
+        let holds_boxes = || !has_digits(tensor) || holds_boxes(tensor, key, problem);
+        let reached = || !has_batch_digits(tensor) && reaches(tensor) && holds_boxes();
         if is_matrix && (!reached() || (is_output && problem.scattered)) {
             direct |= bit(i);
         }

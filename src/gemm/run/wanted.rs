@@ -11,9 +11,9 @@ use super::variant::Variant;
 use crate::Argument;
 use crate::evt::{InTile, ValidOutput};
 use crate::gemm::kernel::sm80::Sm80Key;
-use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::loads;
 use crate::gemm::kernel::sm90::supported::supports;
+use crate::gemm::kernel::sm90::{Hint, Hints, Sm90Key};
 use crate::gemm::kernel::{ArgumentViews, KernelKey, SplitK};
 use crate::gemm::model::choice::ChosenKernel;
 use crate::gemm::model::sm80::{Workload, estimate};
@@ -55,7 +55,8 @@ impl Plan {
         let fits = |v: &Variant| match &v.key {
             KernelKey::Sm80(key) => {
                 let same = v.views == views && v.key.in_tile() == wanted.key.in_tile();
-                same && (key.input_dilated || !problem.input_dilated)
+                same && key.patches == problem.patches.is_some()
+                    && (key.input_dilated || !problem.input_dilated)
                     && a.fits(key.a).unwrap_or(false)
                     && b.iter().all(|b| b.fits(key.b))
             }
@@ -110,7 +111,12 @@ impl Plan {
             (Some((wanted, microseconds)), Some((_, repacking))) if microseconds < time(repacking) => Ok(wanted),
             (_, Some((wanted, _))) | (Some((wanted, _)), None) => Ok(wanted),
             (None, None) => {
-                let reason = "no kernel takes these arguments: give tensors whose rows begin at multiples of 16 bytes";
+                let reason = match problem.patches {
+                    Some(_) => {
+                        "shared memory has no room for the table of its rows' patches: plan for patches of images"
+                    }
+                    None => "no kernel takes these arguments: give tensors whose rows begin at multiples of 16 bytes",
+                };
                 Err(Error::NoKernel { kernel: gpu.chosen.key.to_string(), reason })
             }
         }
@@ -129,8 +135,10 @@ impl Plan {
             return None;
         }
         let machine = Machine::of(self.device.properties())?;
-        // Of rows that it can't pick it takes a copy.
-        let key = &Sm90Key { picked: key.picked && loads(false, layouts.0, Major::K), ..*key };
+        // Of rows that it can't pick it takes a copy. Patches have no hint.
+        let of_a = if problem.patches.is_some() { Hint::Normal } else { key.hints.a };
+        let hints = Hints { a: of_a, ..key.hints };
+        let key = &Sm90Key { picked: key.picked && loads(false, layouts.0, Major::K), hints, ..*key };
         let (problem_of_plan, reading) = (self.problem.shared_alike(), (key.instruction, key.picked));
         let repacking = Repacking::of(&machine, &problem_of_plan, reading, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
@@ -147,14 +155,29 @@ impl Plan {
         &self,
         gpu: &ChosenKernel,
         given: &Problem,
-        (a, b): (OperandLayout, OperandLayout),
+        layouts: (OperandLayout, OperandLayout),
     ) -> Option<(Wanted, f64)> {
         let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
-        let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
+        // The table of a tile's rows, which patches have, may leave no room for the first.
+        gpu.of_any_layout(same_tile).find_map(|candidate| self.of_sm80(gpu, candidate, given, layouts))
+    }
+
+    /// A kernel for sm_80 and later as a run needs it; `None` if the run's lines, or A's patches, don't fit.
+    fn of_sm80(
+        &self,
+        gpu: &ChosenKernel,
+        candidate: &Candidate,
+        given: &Problem,
+        (a, b): (OperandLayout, OperandLayout),
+    ) -> Option<(Wanted, f64)> {
+        let Candidate { key: KernelKey::Sm80(key), split_k, .. } = candidate else { return None };
         // Without products there is no A to be read.
-        let input_dilated = if given.is_empty() { key.input_dilated } else { given.input_dilated };
-        let key = Sm80Key { a, b, input_dilated, ..*key };
-        let (problem, instruction) = (self.problem.shared_alike(), key.instruction);
+        let (patches, input_dilated) = match given.is_empty() {
+            true => (self.problem.patches, key.input_dilated),
+            false => (given.patches, given.input_dilated),
+        };
+        let key = Sm80Key { a, b, patches: patches.is_some(), input_dilated, ..*key };
+        let (problem, instruction) = (Problem { patches, ..self.problem.shared_alike() }, key.instruction);
         let epilogue = self.phases.in_product(key.in_tile).cost();
         let lines = self.phases.in_tile.as_ref().map(InTile::lines).filter(|_| key.in_tile);
         if lines.is_some_and(|lines| !lines.fit(KernelKey::Sm80(key).tile(), (given.m, given.n))) {

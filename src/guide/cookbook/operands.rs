@@ -287,8 +287,9 @@
 //! `mask.broadcast_to([b, h, s, t])?.as_matrix(&[0, 1, 2], &[3])?` is one for a product with rows `(b, h, s)`; with
 //! [`as_batched_matrix`](crate::DeviceTensor::as_batched_matrix) some axes are the batch.
 //!
-//! Neighbouring axes whose strides chain count as one. At most two may be left for the rows, two for the columns and one for
-//! the batch; more are refused with their strides. Where one is left for each, the view is an ordinary matrix; else the kernel
+//! Neighbouring axes whose strides chain count as one. At most two may be left for the rows, two for the columns and two for
+//! the batch; more are refused with their strides. So a mask of each sentence, `[B, 1, S, T]`, is one of each sentence and head:
+//! `mask.broadcast_to([b, h, s, t])?.as_batched_matrix(&[0, 1], &[2], &[3])?`. Where one is left for each, the view is an ordinary matrix; else the kernel
 //! is another one, made by the first run with such a view, which counts these axes by multiplication. On sm_90a it copies that
 //! argument by boxes, as any other matrix, where no box goes beyond an axis: the columns' last axis is contiguous and whole
 //! boxes wide (of 64 elements at most, fewer of 4 bytes), the rows' last axis is a multiple of a box's rows (64, or few in
@@ -296,8 +297,14 @@
 //! the argument element by element. Vectors are viewed so, too, whether they are read, stored or results of reductions: a bias
 //! of heads that is a window of a larger tensor is `bias.as_row_vector(&[0, 1])?`, with
 //! [`as_batched_row_vector`](crate::DeviceTensor::as_batched_row_vector) one for each batch. Of `Bits`, columns are bytes: the
-//! mask `[S, T / 8]` of all heads is viewed as one of `bool`. Partial results of tiles have one stride along each axis, as A and
-//! B do.
+//! mask `[S, T / 8]` of all heads is viewed as one of `bool`. A value for each batch is
+//! [`as_batched_scalar`](crate::DeviceTensor::as_batched_scalar). On sm_90a an argument whose batch has two axes is accessed element
+//! by element.
+//!
+//! A and B have one stride along their rows and one along their columns, and their batch may have two axes: grouped queries read
+//! `keys.broadcast_to([b, h, g, t, d])?.as_batched_matrix(&[0, 1, 2], &[4], &[3])?` of keys `[B, H, 1, T, D]`. The CPU multiplies them as they lie;
+//! GPUs copy such an operand first, to one with a stride, in memory of the plan's. Partial results of tiles have one stride along each
+//! axis.
 //!
 //! # Products of 8-bit integers
 //!

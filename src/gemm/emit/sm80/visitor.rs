@@ -416,11 +416,8 @@ impl<'a> VisitorText<'a> {
             for (i, ..) in
                 reductions.iter().filter(|(.., r)| r.form == Form::Complete && ReductionGroup::of(*r) == *group)
             {
-                let (to, batch) = (output_name(*i), group.batch);
-                writeln!(
-                    self.code,
-                    "reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {batch});"
-                );
+                let (to, batch) = (self.epilogue.arguments.stored_by(*i), group.batch);
+                writeln!(self.code, "reduction{i}.combine(arguments.partials{i}, {to}, work, problem, {batch});");
             }
             if let Some(tail) = self.tail.filter(|tail| tail.follows(*group)) {
                 tail.lines(self.code, "sm80::Walk<Config>");

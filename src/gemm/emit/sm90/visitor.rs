@@ -543,11 +543,8 @@ impl<'a> VisitorText<'a> {
             writeln!(self.code, "if ({exists}last_to_arrive<Walk>(arguments.{counters} + ({index}), {expected})) {{");
             let complete = reductions.iter().filter(|(_, r)| r.form == Form::Complete);
             for (i, _) in complete.filter(|(_, r)| ReductionGroup::of(*r) == *group) {
-                let (to, batch) = (output_name(*i), group.batch);
-                writeln!(
-                    self.code,
-                    "reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {batch});"
-                );
+                let (to, batch) = (self.epilogue.arguments.stored_by(*i), group.batch);
+                writeln!(self.code, "reduction{i}.combine(arguments.partials{i}, {to}, work, problem, {batch});");
             }
             if let Some(tail) = self.tail.filter(|tail| tail.follows(*group)) {
                 tail.lines(self.code, "Walk");
