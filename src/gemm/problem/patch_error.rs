@@ -1,7 +1,7 @@
 //! Why something is no convolution.
 
 /// Why images, a window and filters are no convolution. Nothing has been written when a run returns one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
     /// The window has too many axes, or none.
@@ -274,6 +274,8 @@ pub enum PatchError {
         reason: String,
     },
 }
+
+epilogue_runtime::message::debug!(PatchError);
 
 const fn reading(patches: bool) -> &'static str {
     if patches { "patches of images" } else { "a matrix" }

@@ -92,7 +92,7 @@ struct CudaKernel {
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what a GPU doesn't support.
 fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
-    descend(program.body.depth(), || emit_here(program, wide))
+    descend(program.body.depth(), || emit_here(program, wide))?
 }
 
 fn emit_here(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 pub use self::scalar::Scalar;
 
+use epilogue_runtime::HostBytes;
+
 use self::machine::Machine;
 use super::arguments::places;
 use crate::te::dtype::DType;
@@ -106,6 +108,9 @@ fn count(shape: &[usize]) -> Option<usize> {
 /// Unwritten elements; `None` if there is not enough memory.
 fn unwritten(len: usize) -> Option<Vec<Option<Scalar>>> {
     let mut elements = Vec::new();
+    if !HostBytes::have_room(len.saturating_mul(size_of::<Option<Scalar>>())) {
+        return None;
+    }
     elements.try_reserve_exact(len).ok()?;
     elements.resize(len, None);
     Some(elements)
@@ -149,7 +154,7 @@ impl Program {
     /// access out of bounds, a read of unwritten memory, or a division by zero; the error of a requirement that the
     /// sizes break.
     pub fn interpret(&self, arguments: &mut [Array]) -> Result<(), TeError> {
-        descend(self.body.depth(), || self.interpreted(arguments))
+        descend(self.body.depth(), || self.interpreted(arguments))?
     }
 
     fn interpreted(&self, arguments: &mut [Array]) -> Result<(), TeError> {
