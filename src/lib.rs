@@ -156,6 +156,7 @@ mod cuda;
 mod device;
 pub mod distributed;
 pub mod evt;
+mod exhaustion;
 pub mod expr;
 pub mod gemm;
 #[cfg(all(any(doc, doctest), feature = "te"))]

@@ -8,11 +8,16 @@
 //! A caller waits only for threads that have joined its work. It does not wait for one that is still waking up, which
 //! takes 50 µs on a virtual machine.
 //!
+//! A child of `fork` has none of its parent's threads, and gets its own at its first work. (Tensors and plans that another
+//! thread used at that moment stay locked in the child: it makes its own.)
+//!
+//! - [`forks`]: what each process has to itself.
 //! - [`jobs`]: how work is handed over.
 //! - [`cpus`]: where threads run.
 //! - [`workers`]: the threads.
 
 mod cpus;
+mod forks;
 mod jobs;
 mod patience;
 mod workers;
@@ -22,6 +27,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 
+use self::forks::OfProcess;
 use self::workers::{Workers, is_worker};
 use crate::sync::lock;
 
@@ -32,15 +38,19 @@ const PIECES: usize = 8;
 /// the caller is one of those who work: with another one, which looks for work and finds none, one of them would wait for a
 /// core every now and then.
 fn workers() -> (&'static Workers, usize) {
-    static WORKERS: OnceLock<(&'static Workers, usize)> = OnceLock::new();
-    *WORKERS.get_or_init(|| Workers::start(wanted_threads() - 1))
+    static OF_PROCESS: OfProcess<(&'static Workers, usize)> = OfProcess::new();
+    *OF_PROCESS.get_or_init(|| Workers::start(wanted_threads() - 1))
 }
 
-/// At least one.
+/// At least one. It is found out once: in a child of `fork`, another thread of the parent's may have left the environment
+/// locked.
 fn wanted_threads() -> usize {
-    let said = std::env::var("RAYON_NUM_THREADS").ok().and_then(|number| number.parse().ok());
-    let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    said.filter(|threads| *threads > 0).unwrap_or_else(available)
+    static WANTED: OnceLock<usize> = OnceLock::new();
+    *WANTED.get_or_init(|| {
+        let said = std::env::var("RAYON_NUM_THREADS").ok().and_then(|number| number.parse().ok());
+        let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        said.filter(|threads| *threads > 0).unwrap_or_else(available)
+    })
 }
 
 /// The number of threads that can share work: those of the pool of rayon's that the caller runs in, or the caller and the

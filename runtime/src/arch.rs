@@ -84,9 +84,11 @@ impl fmt::Display for Arch {
 }
 
 /// A text that does not name an architecture.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` names no GPU architecture: write `sm_80`, `sm_90a` and the like")]
 pub struct ParseArchError(String);
+
+crate::message::debug!(ParseArchError);
 
 impl FromStr for Arch {
     type Err = ParseArchError;

@@ -24,6 +24,7 @@ const MAGIC: &[u8; 8] = b"EPILOG\x00\x01";
 const HASH: usize = blake3::OUT_LEN;
 const HEADER: usize = MAGIC.len() + 2 * HASH;
 const EXTENSION: &str = "kernel";
+const ASIDE: &str = "aside";
 /// The most bytes of an entry; a longer file is ignored.
 const LONGEST: u64 = 1 << 28;
 /// The age from which temporary files are left over from processes that died while writing.
@@ -115,8 +116,12 @@ impl KernelCache {
     /// folder.
     ///
     /// # Errors
-    /// The sub-folder belongs to another user; then nothing is read or written.
+    /// The sub-folder belongs to another user, or the folder's name is empty; then nothing is read or written.
     pub fn place(&self) -> io::Result<PathBuf> {
+        if self.folder.as_os_str().is_empty() {
+            let reason = "the name of the cache's folder is empty: name one, `.` for the working directory";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
         let Ok(data) = fs::metadata(&self.folder) else { return Ok(self.folder.clone()) };
         if trust::is_private(&data) {
             return Ok(self.folder.clone());
@@ -179,32 +184,36 @@ impl KernelCache {
             let _ = fs::remove_file(&temporary);
         }
         written?;
-        self.trim(&place);
+        self.trim(&place, &entry_name(key));
         Ok(())
     }
 
-    /// Removes the entries that were unused for longest until three quarters of the limit are left, and old temporary
-    /// files.
-    fn trim(&self, place: &Path) {
+    /// Removes the entries that were unused for longest, the new one last, until three quarters of the limit are left;
+    /// and old temporary files and folders.
+    fn trim(&self, place: &Path, new: &str) {
         let Ok(files) = fs::read_dir(place) else { return };
-        let mut entries: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+        let mut entries: Vec<(bool, SystemTime, u64, PathBuf)> = Vec::new();
         for file in files.flatten() {
             let (path, Ok(data)) = (file.path(), file.metadata()) else { continue };
             let Ok(modified) = data.modified() else { continue };
-            match written_as(&file.file_name().to_string_lossy()) {
-                Some(Written::Entry) if data.is_file() => entries.push((modified, data.len(), path)),
-                Some(Written::Temporary) if data.is_file() && modified.elapsed().is_ok_and(|age| age > STALE) => {
-                    let _ = fs::remove_file(path);
+            let name = file.file_name();
+            match written_as(&name.to_string_lossy()) {
+                Some(Written::Entry) if data.is_file() => {
+                    // A time that has not come yet is no time of a use.
+                    let used = if is_to_come(modified) { SystemTime::UNIX_EPOCH } else { modified };
+                    entries.push((name == new, used, data.len(), path));
                 }
+                Some(Written::Temporary) if data.is_file() && is_stale(modified) => _ = fs::remove_file(path),
+                Some(Written::Aside) if data.is_dir() && is_stale(modified) => _ = fs::remove_dir_all(path),
                 _ => {}
             }
         }
-        let mut total: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+        let mut total: u64 = entries.iter().map(|(_, _, bytes, _)| bytes).sum();
         if total <= self.limit {
             return;
         }
         entries.sort();
-        for (_, bytes, path) in entries {
+        for (_, _, bytes, path) in entries {
             if total <= self.limit / 4 * 3 {
                 break;
             }
@@ -213,6 +222,15 @@ impl KernelCache {
             }
         }
     }
+}
+
+/// Whether a file was left over by a process that died. Clocks of two machines may differ a little.
+fn is_stale(modified: SystemTime) -> bool {
+    is_to_come(modified) || modified.elapsed().is_ok_and(|age| age > STALE)
+}
+
+fn is_to_come(modified: SystemTime) -> bool {
+    modified > SystemTime::now() + STALE
 }
 
 /// Why the cache gives nothing.
@@ -241,9 +259,11 @@ fn entry_name(key: CacheKey) -> String {
 enum Written {
     Entry,
     Temporary,
+    /// A folder that had an entry's name.
+    Aside,
 }
 
-/// `HASH.kernel`, `HASH-PROCESS-NUMBER.tmp`; `None` for files that are not the cache's.
+/// `HASH.kernel`, `HASH-PROCESS-NUMBER.tmp`, `HASH-PROCESS-NUMBER.aside`; `None` for files that are not the cache's.
 fn written_as(name: &str) -> Option<Written> {
     let (hash, rest) = name.split_at_checked(2 * HASH)?;
     if !hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
@@ -252,9 +272,15 @@ fn written_as(name: &str) -> Option<Written> {
     if rest.strip_prefix('.') == Some(EXTENSION) {
         return Some(Written::Entry);
     }
-    let (process, number) = rest.strip_prefix('-')?.strip_suffix(".tmp")?.split_once('-')?;
+    let (numbers, kind) = rest.strip_prefix('-')?.rsplit_once('.')?;
+    let (process, number) = numbers.split_once('-')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    (is_number(process) && is_number(number)).then_some(Written::Temporary)
+    let kind = match kind {
+        "tmp" => Written::Temporary,
+        ASIDE => Written::Aside,
+        _ => return None,
+    };
+    (is_number(process) && is_number(number)).then_some(kind)
 }
 
 /// Opens an entry, if it is a file of at most `LONGEST` bytes that no other user may write. Opening must not block:
@@ -281,13 +307,17 @@ fn open_entry(path: &Path) -> Result<File, Miss> {
     Err(Miss::Untrusted { path: path.to_owned() })
 }
 
-/// Renames a written file to an entry's name. A folder of that name, which a rename can't replace, is moved away first.
+/// Renames a written file to an entry's name. A folder of that name, which a rename can't replace, is moved away first,
+/// and removed.
 fn replace(temporary: &Path, place: &Path, key: CacheKey) -> io::Result<()> {
     let path = place.join(entry_name(key));
     let renamed = fs::rename(temporary, &path);
     if renamed.is_err() && fs::symlink_metadata(&path).is_ok_and(|data| data.is_dir()) {
-        fs::rename(&path, temporary.with_extension("aside"))?;
-        return fs::rename(temporary, &path);
+        let aside = temporary.with_extension(ASIDE);
+        fs::rename(&path, &aside)?;
+        let renamed = fs::rename(temporary, &path);
+        let _ = fs::remove_dir_all(aside);
+        return renamed;
     }
     renamed
 }
@@ -398,11 +428,7 @@ mod tests {
         let good = fs::read(&path).unwrap();
         let elsewhere = folder.0.join("elsewhere");
         fs::write(&elsewhere, &good).unwrap();
-        let pipe = |at: &Path| {
-            let name = std::ffi::CString::new(at.as_os_str().as_encoded_bytes()).unwrap();
-            // SAFETY: a text that ends with zero.
-            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        };
+        let pipe = |at: &Path| trust::make_pipe(at);
         let long = |at: &Path| File::create(at).unwrap().set_len(LONGEST + 1).unwrap();
         let makers: [&dyn Fn(&Path); 6] = [
             &pipe,
@@ -421,7 +447,33 @@ mod tests {
             assert_eq!(cache.load(key), None, "maker {number}");
             cache.store(key, b"content").unwrap();
             assert_eq!(cache.load(key).unwrap(), b"content", "maker {number}");
+            let left = fs::read_dir(&folder.0).unwrap().count();
+            assert_eq!(left, 2, "maker {number}: beside the entry and what links lead to, nothing is left");
         }
+    }
+
+    /// Others' clocks may be wrong, and so may this machine's have been.
+    #[test]
+    fn entries_of_times_to_come_go_first_and_the_new_one_last() {
+        let folder = Folder::new("future");
+        let entry = HEADER as u64 + 100;
+        let cache = KernelCache::at(&folder.0).limited_to(2 * entry);
+        let keys: Vec<CacheKey> = (0..3u8).map(|i| CacheKey::of(&[&[i]])).collect();
+        for key in &keys[..2] {
+            cache.store(*key, &[0; 100]).unwrap();
+            let time = SystemTime::now() + 1000 * STALE;
+            File::options().append(true).open(cache.path(*key).unwrap()).unwrap().set_modified(time).unwrap();
+        }
+        cache.store(keys[2], &[0; 100]).unwrap();
+        assert_eq!(keys.iter().map(|key| cache.load(*key).is_some()).collect::<Vec<_>>(), [false, false, true]);
+    }
+
+    #[test]
+    fn a_cache_without_a_name_is_none() {
+        let (cache, key) = (KernelCache::at(""), CacheKey::of(&[b"a"]));
+        let refused = cache.store(key, b"content").unwrap_err().to_string();
+        assert!(refused.contains("is empty"), "{refused}");
+        assert!(cache.load(key).is_none() && !Path::new(&entry_name(key)).exists());
     }
 
     /// A folder that everyone may write gets a sub-folder that only this user may.
@@ -446,6 +498,7 @@ mod tests {
     }
 
     /// Old files with other names belong to others.
+    #[cfg(unix)]
     #[test]
     fn only_files_of_the_caches_own_naming_are_removed() {
         let folder = Folder::new("foreign");
@@ -453,15 +506,20 @@ mod tests {
         cache.store(CacheKey::of(&[b"a"]), b"x").unwrap();
         let hash = CacheKey::of(&[b"b"]).to_hex();
         let (own, foreign) = (
-            [format!("{hash}-1234-5.tmp"), format!("{hash}.kernel")],
+            [format!("{hash}-1234-5.tmp"), format!("{hash}-1234-6.tmp"), format!("{hash}.kernel")],
             ["report.tmp".to_owned(), "notes.kernel".to_owned(), format!("{hash}-x-5.tmp"), format!("{hash}.tmp")],
         );
         for name in own.iter().chain(&foreign) {
             let file = File::create(folder.0.join(name)).unwrap();
-            file.set_modified(SystemTime::now() - 2 * STALE).unwrap();
+            let is_to_come = name.ends_with("-6.tmp");
+            file.set_modified(if is_to_come { SystemTime::now() + 2 * STALE } else { SystemTime::now() - 2 * STALE })
+                .unwrap();
         }
+        let aside = folder.0.join(format!("{hash}-1234-5.aside"));
+        fs::create_dir_all(aside.join("full")).unwrap();
+        File::open(&aside).unwrap().set_modified(SystemTime::now() - 2 * STALE).unwrap();
         cache.store(CacheKey::of(&[b"c"]), b"x").unwrap();
-        assert!(own.iter().all(|name| !folder.0.join(name).exists()));
+        assert!(own.iter().all(|name| !folder.0.join(name).exists()) && !aside.exists());
         assert!(foreign.iter().all(|name| folder.0.join(name).exists()));
     }
 

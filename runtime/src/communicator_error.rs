@@ -15,7 +15,7 @@
 /// assert!(matches!(error, Error::Communicator(CommunicatorError::Gone { rank: 1 })));
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommunicatorError {
     /// NCCL's library was not found.
@@ -140,6 +140,8 @@ pub enum CommunicatorError {
         reason: String,
     },
 }
+
+crate::message::debug!(CommunicatorError);
 
 /// What each rank gave.
 struct Ranks<'a>(&'a [String]);

@@ -12,7 +12,7 @@ use crate::error::{Absent, Result};
 use crate::nvrtc::{Made, Nvrtc};
 use crate::source::{Compiled, Output, Source};
 use crate::stored::{self, source_key};
-use crate::trace;
+use crate::{limits, trace};
 
 /// NVIDIA's run-time compiler on this machine.
 #[derive(Clone)]
@@ -56,9 +56,10 @@ impl Compiler {
     /// only saves time.
     ///
     /// # Errors
-    /// [`Error::Compile`](crate::Error::Compile) with the log; [`Error::Nvrtc`](crate::Error::Nvrtc) if NVRTC itself
-    /// fails.
+    /// [`Error::Compile`](crate::Error::Compile) with the log; [`Error::Source`](crate::Error::Source) for what no compiler
+    /// is given; [`Error::Nvrtc`](crate::Error::Nvrtc) if NVRTC itself fails.
     pub fn compile(&self, source: &Source, arch: Arch, output: Output) -> Result<Compiled> {
+        limits::check(source)?;
         let options = options(source, arch, output);
         let key = source_key(source, &options);
         let found = self.cache.as_ref().ok_or(Miss::NoCache).and_then(|cache| stored::load(cache, key, self.version()));
@@ -178,7 +179,21 @@ extern "C" __global__ void scale(float* x, float factor, int n) {
         let error = compiler.compile(&bad_option, Arch::SM_80, Output::Ptx).unwrap_err();
         assert!(error.to_string().contains("unrecognized option --no-such-option"), "{error}");
         let zero = Source::new("k.cu", "k", "\0");
-        assert!(matches!(compiler.compile(&zero, Arch::SM_80, Output::Ptx), Err(Error::Nvrtc { .. })));
+        assert!(matches!(compiler.compile(&zero, Arch::SM_80, Output::Ptx), Err(Error::Source { .. })));
+    }
+
+    /// The longest names that there can be, which NVRTC repeats in the log of its assembler.
+    #[test]
+    fn what_is_just_within_the_limits_compiles() {
+        let Some(compiler) = testing::compiler("what_is_just_within_the_limits_compiles") else { return };
+        let (name, file) = ("k".repeat(limits::LONGEST_WORD), "f".repeat(limits::LONGEST_NAME - 3) + ".cu");
+        let deep = limits::DEEPEST - 2;
+        let value = format!("{}1{}", "(".repeat(deep), ")".repeat(deep));
+        let code =
+            format!("extern \"C\" __global__ void {name}(int* x) {{\n#line 7 \"{file}\"\n    *x = {value};\n}}\n");
+        let source = Source::new(file, name.clone(), code);
+        let made = compiler.with_cache(None).compile(&source, Arch::SM_80, Output::Cubin).unwrap();
+        assert!(made.log.kernel(&name).is_some());
     }
 
     #[test]

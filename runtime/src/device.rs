@@ -11,12 +11,13 @@ use crate::bundle::recorder::Recorder;
 use crate::compiler::Compiler;
 use crate::cuda::{Context, CudaStream};
 use crate::emulated::Emulator;
-use crate::error::{Error, Result};
+use crate::error::{Absent, Error, Result};
 use crate::host;
 use crate::loaded::Loaded;
 use crate::properties::Properties;
 use crate::source::Output;
 use crate::status::{Seen, Status};
+use crate::trace;
 
 /// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +122,37 @@ impl Device {
 
     /// The first GPU if there is one, else this computer's CPU; never an emulated device.
     ///
+    /// A driver that is there and does not begin, as after an update without a restart, counts as no GPU: an event of the
+    /// feature `tracing` says so, and [`best_with_reason`](Self::best_with_reason) gives the reason.
+    ///
     /// # Errors
     /// A GPU that exists but fails. A missing driver or GPU is not an error: then it is the CPU.
     pub fn best() -> Result<Self> {
+        Self::best_with_reason().map(|(device, _)| device)
+    }
+
+    /// [`best`](Self::best), and why it is not a GPU if it is not.
+    ///
+    /// ```
+    /// use epilogue_runtime::{Device, DeviceKind};
+    ///
+    /// let (device, reason) = Device::best_with_reason()?;
+    /// if let Some(reason) = &reason {
+    ///     eprintln!("computing on {device}: {reason}");
+    /// }
+    /// assert_eq!(reason.is_some(), device.kind() == DeviceKind::Cpu);
+    /// # Ok::<(), epilogue_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A GPU that exists but fails.
+    pub fn best_with_reason() -> Result<(Self, Option<Absent>)> {
         match Self::cuda(0) {
-            Err(Error::Absent(_)) => Ok(Self::cpu()),
-            found => found,
+            Err(Error::Absent(absent)) => {
+                trace::event!(INFO, "there is no GPU: the CPU is taken", reason = trace::text(&absent));
+                Ok((Self::cpu(), Some(absent)))
+            }
+            found => found.map(|device| (device, None)),
         }
     }
 
@@ -237,13 +263,22 @@ impl Device {
     }
 
     /// A value that a library keeps with this device, as long as there is a handle of the device: one value of every
-    /// type, created at the first call. It must not have a handle of the device, or neither is ever freed.
+    /// type, created at the first call. (Threads that call it at once may each create one, of which one is kept.) It must
+    /// not have a handle of the device, or neither is ever freed.
     #[must_use]
     pub fn kept<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
-        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = kept.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        let kept = || self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept().get(&TypeId::of::<T>()).map(Arc::clone);
+        // Made without the lock: its default may ask for what else is kept.
+        let value = found.unwrap_or_else(|| {
+            let made: Arc<dyn Any + Send + Sync> = Arc::new(T::default());
+            let first = Arc::clone(kept().entry(TypeId::of::<T>()).or_insert_with(|| Arc::clone(&made)));
+            // (One that is not kept is dropped without the lock, too.)
+            drop(made);
+            first
+        });
         // It was stored under exactly this type.
-        Arc::clone(value).downcast().unwrap_or_default()
+        value.downcast().unwrap_or_default()
     }
 
     pub(crate) fn backend(&self) -> &Backend {
@@ -382,6 +417,27 @@ mod tests {
         // SAFETY: nothing is borrowed: the device is not a GPU.
         let refused = unsafe { Stream::borrow(&cpu, std::ptr::null_mut()) }.unwrap_err();
         assert_eq!(refused.to_string(), "the CPU can't borrow a CUDA stream: use `default_stream` or `new_stream`");
+    }
+
+    /// A value may ask for another one while it is made.
+    #[test]
+    fn what_is_kept_is_made_without_a_lock() {
+        #[derive(Default)]
+        struct Inner(usize);
+        struct Outer(Arc<Inner>);
+        impl Default for Outer {
+            fn default() -> Self {
+                Self(Device::cpu().kept::<Inner>())
+            }
+        }
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let cpu = Device::cpu();
+            let outer = cpu.kept::<Outer>();
+            let is_one = Arc::ptr_eq(&outer, &cpu.kept()) && Arc::ptr_eq(&outer.0, &cpu.kept());
+            done.send((is_one, outer.0.0)).unwrap();
+        });
+        assert_eq!(is_done.recv_timeout(std::time::Duration::from_secs(60)), Ok((true, 0)));
     }
 
     /// On a machine without a GPU this shows that absence is a value; on one with a GPU, that it is found.

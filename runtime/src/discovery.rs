@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Absent;
-use crate::nvrtc::Nvrtc;
+use crate::nvrtc::{Nvrtc, Unusable};
 use crate::trust::{Named, distrust};
 
 /// Folders of the toolkit that can have libraries.
@@ -40,6 +40,7 @@ pub(crate) fn find_nvrtc() -> Result<&'static Nvrtc, Absent> {
 #[derive(Default)]
 struct Search {
     searched: Vec<PathBuf>,
+    unusable: Vec<String>,
     untrusted: Vec<String>,
 }
 
@@ -81,16 +82,25 @@ impl Search {
         let is_library = |path: &&PathBuf| path.file_name().is_some_and(|name| is_nvrtc(&name.to_string_lossy()));
         let mut libraries: Vec<&PathBuf> = parts.iter().filter(is_library).collect();
         libraries.sort();
-        libraries.into_iter().rev().find_map(|library| Nvrtc::at(library))
+        libraries.into_iter().rev().find_map(|library| self.at(library))
     }
 
     fn library(&mut self, path: &Path) -> Option<&'static Nvrtc> {
         self.searched.push(path.to_owned());
-        Nvrtc::at(path)
+        self.at(path)
+    }
+
+    fn at(&mut self, path: &Path) -> Option<&'static Nvrtc> {
+        match Nvrtc::at(path) {
+            Ok(nvrtc) => return Some(nvrtc),
+            Err(Unusable::NotThere) => {}
+            Err(unusable) => self.unusable.push(format!("{} {unusable}", path.display())),
+        }
+        None
     }
 
     fn into_absent(self) -> Absent {
-        Absent::Nvrtc { searched: self.searched, untrusted: self.untrusted }
+        Absent::Nvrtc { searched: self.searched, unusable: self.unusable, untrusted: self.untrusted }
     }
 }
 
@@ -167,8 +177,34 @@ mod tests {
         assert!(search.library(Path::new("/nowhere/libnvrtc.so.13")).is_none());
         assert_eq!(
             search.into_absent(),
-            Absent::Nvrtc { searched: vec![folder, PathBuf::from("/nowhere/libnvrtc.so.13")], untrusted: Vec::new() }
+            Absent::Nvrtc {
+                searched: vec![folder, PathBuf::from("/nowhere/libnvrtc.so.13")],
+                unusable: Vec::new(),
+                untrusted: Vec::new()
+            }
         );
+    }
+
+    /// What is no library, and a pipe, for whose writer the loader would wait.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_library_that_does_not_load_is_named_with_the_reason() {
+        let folder = env::temp_dir().join(format!("epilogue-discovery-unusable-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (text, pipe) = (folder.join("libnvrtc.so.12"), folder.join("libnvrtc.so.13"));
+        fs::write(&text, b"no library").unwrap();
+        crate::trust::make_pipe(&pipe);
+        let mut search = Search::default();
+        assert!(search.folder(&folder, Named::ByUser).is_none());
+        let said = search.into_absent().to_string();
+        for part in [
+            "no NVRTC that was found can be used",
+            &format!("{} does not load (", text.display()),
+            &format!("{} does not load (it is not a file)", pipe.display()),
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     /// A library that everyone may write is not used, nor is one beside other parts that everyone may write.

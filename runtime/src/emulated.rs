@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use crate::arch::Arch;
 use crate::cache::CacheKey;
 use crate::error::{Error, Result};
+use crate::host;
 use crate::launch::Launch;
 
 /// The most parsed modules that are kept; then all are dropped.
@@ -181,15 +182,23 @@ impl<'a> Use<'a> {
 impl EmulatedMemory {
     /// Memory filled with zeros. `label` is its name in the machine's reports.
     pub(crate) fn zeroed(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
-        let memory = Self::uninitialised(emulator, bytes, label)?;
+        let memory = Self::to_be_filled(emulator, bytes, label)?;
         let filled = emulator.machine.fill(memory.address, bytes as u64, 0);
         filled.map_err(|e| emulator.memory_error(&e, bytes)).map(|()| memory)
     }
 
     /// Memory that holds `bytes`.
     pub(crate) fn holding(emulator: &Arc<Emulator>, bytes: &[u8], label: &str) -> Result<Self> {
-        let memory = Self::uninitialised(emulator, bytes.len(), label)?;
+        let memory = Self::to_be_filled(emulator, bytes.len(), label)?;
         memory.write(0, bytes).map(|()| memory)
+    }
+
+    /// Memory for whose bytes, and a bit for each, this computer has room.
+    fn to_be_filled(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
+        if !host::has_room(bytes.saturating_add(bytes / 8)) {
+            return Err(Error::OutOfMemory { device: format!("an emulated {}", emulator.arch), bytes });
+        }
+        Self::uninitialised(emulator, bytes, label)
     }
 
     /// Memory that its creator fills before anyone else can read it.

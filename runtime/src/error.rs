@@ -9,7 +9,7 @@ use crate::element::ElementType;
 use crate::exchange_error::ExchangeError;
 
 /// Something that is missing on this machine.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Absent {
     /// No usable CUDA driver.
@@ -26,21 +26,25 @@ pub enum Absent {
         /// How many devices the driver reports.
         count: usize,
     },
-    /// NVIDIA's run-time compiler library was not found.
+    /// NVIDIA's run-time compiler library was not found, or can't be used.
     #[error(
-        "NVRTC was not found; install it with `pip install nvidia-cuda-nvrtc`, or name its library in EPILOGUE_NVRTC. \
-         Searched: {}{}",
+        "{}, or name its library in EPILOGUE_NVRTC. Searched: {}{}",
+        Unusable(unusable),
         Paths(searched),
         Untrusted(untrusted)
     )]
     Nvrtc {
-        /// Every folder and library that was tried, in order. A library in the list was too old (before CUDA 12) or did
-        /// not load.
+        /// Every folder and library that was tried, in order.
         searched: Vec<PathBuf>,
+        /// What was found and can't be used: the library, and whether it is too old (before CUDA 12) or why it doesn't
+        /// load.
+        unusable: Vec<String>,
         /// What was found but not loaded, because other users may have put it there: the file or folder, and why.
         untrusted: Vec<String>,
     },
 }
+
+crate::message::debug!(Absent);
 
 struct Paths<'a>(&'a [PathBuf]);
 
@@ -50,6 +54,23 @@ impl fmt::Display for Paths<'_> {
             write!(f, "{}{}", if i == 0 { "" } else { ", " }, path.display())?;
         }
         Ok(())
+    }
+}
+
+struct Unusable<'a>(&'a [String]);
+
+impl fmt::Display for Unusable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => f.write_str("NVRTC was not found; install it with `pip install nvidia-cuda-nvrtc`"),
+            all => {
+                let all = all.join("; ");
+                write!(
+                    f,
+                    "no NVRTC that was found can be used: {all}; install a newer one with `pip install nvidia-cuda-nvrtc`"
+                )
+            }
+        }
     }
 }
 
@@ -79,7 +100,7 @@ impl fmt::Display for Findings<'_> {
 }
 
 /// A shape, view or stride that is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what each field is")]
 pub enum LayoutError {
@@ -126,6 +147,8 @@ pub enum LayoutError {
     Misaligned { address: u64, alignment: usize, element: ElementType },
 }
 
+crate::message::debug!(LayoutError);
+
 /// `[0, 2] and [1, 2]`, `[0], [1, 2] and [3]`
 fn listed(lists: &[Vec<usize>]) -> String {
     let all: Vec<String> = lists.iter().map(|list| format!("{list:?}")).collect();
@@ -144,7 +167,7 @@ fn listed(lists: &[Vec<usize>]) -> String {
 ///
 /// [`Stream::synchronize`]: crate::Stream::synchronize
 /// [`Device::check`]: crate::Device::check
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// An index outside of its tensor.
@@ -190,6 +213,8 @@ pub enum DataError {
     Unknown,
 }
 
+crate::message::debug!(DataError);
+
 /// NVRTC refused a source, or ptxas its output.
 #[derive(Clone, Debug)]
 pub struct CompileFailure {
@@ -226,7 +251,7 @@ impl fmt::Display for CompileFailure {
 /// assert!(matches!(error, Error::Layout(LayoutError::DataLength { needed: 6, given: 5, .. })));
 /// assert_eq!(error.to_string(), "shape [2, 3] holds 6 elements, and 5 were given");
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// This machine lacks something.
@@ -269,13 +294,25 @@ pub enum Error {
         /// What to do instead.
         advice: &'static str,
     },
-    /// Memory ran out.
+    /// Memory ran out, or would exceed a limit of the process's control groups (a container's). If a run on the CPU fails so
+    /// in its middle, what it has written until then stays.
     #[error("{device} has no room for {bytes} bytes more")]
     OutOfMemory {
         /// The device.
         device: String,
         /// The bytes that were asked for.
         bytes: usize,
+    },
+    /// The system gives no thread.
+    #[error(
+        "the system gives no thread with a stack of {stack} bytes ({reason}): raise the limit of threads (`ulimit -u`, a \
+         container's `pids.max`) or of memory"
+    )]
+    Thread {
+        /// The bytes of its stack.
+        stack: usize,
+        /// The system's message.
+        reason: String,
     },
     /// A call of the CUDA driver failed.
     #[error("{call} failed with {name} ({code}): {message}")]
@@ -304,6 +341,14 @@ pub enum Error {
         needed: String,
         /// What the bundles have, and what to do.
         advice: String,
+    },
+    /// A source that no compiler is given.
+    #[error("the source of the kernel `{kernel}` can't be compiled: {reason}")]
+    Source {
+        /// The kernel.
+        kernel: String,
+        /// What was given, and what is allowed.
+        reason: String,
     },
     /// NVRTC failed for a reason other than the source.
     #[error("NVRTC's {call} failed: {message}")]
@@ -380,6 +425,8 @@ pub enum Error {
         reason: &'static str,
     },
 }
+
+crate::message::debug!(Error);
 
 /// The results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

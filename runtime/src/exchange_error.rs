@@ -4,7 +4,7 @@ use crate::element::ElementType;
 
 /// Memory that can't come in or go out without a copy, or that may not be used in this way. Nothing was copied or
 /// changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
     /// A tensor has left the scope that its memory was borrowed for.
@@ -13,6 +13,12 @@ pub enum ExchangeError {
          scope"
     )]
     Ended,
+    /// A call for which a thread would wait for itself: one in a function that is called with the tensor's bytes, or of a
+    /// thread that waits, with its own tensors locked, for one that waits for those.
+    #[error(
+        "the tensor's memory is locked by a function that this call is made in (such as that of `with_bytes`), or by a thread          that waits for this one: use the tensor when the function has returned"
+    )]
+    WaitsForItself,
     /// A write to a tensor in read-only memory.
     #[error(
         "the tensor lies in memory that may only be read: borrow that for writing (`borrow_mut`), or write to a copy \
@@ -99,6 +105,8 @@ pub enum ExchangeError {
         reason: String,
     },
 }
+
+crate::message::debug!(ExchangeError);
 
 fn element_types() -> String {
     ElementType::ALL.map(ElementType::name).join(", ")

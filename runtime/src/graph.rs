@@ -91,11 +91,20 @@ impl Device {
             }
             Backend::Cuda { .. } | Backend::Emulated(_) => Arc::new(Recording::default()),
         };
-        let worked = work(&Stream::recording(self, &recording));
-        // Over in any case: the stream may have been kept.
-        let launches = recording.end();
-        worked?;
-        Ok(Graph::new(self, launches)?)
+        // Over in any case, also if `work` panics: the stream may have been kept.
+        let ended = Ended(recording);
+        work(&Stream::recording(self, &ended.0))?;
+        Ok(Graph::new(self, ended.0.end())?)
+    }
+}
+
+/// A recording that is over when this is dropped.
+struct Ended(Arc<Recording>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Without the lock: what was recorded may be the last to have a tensor or a kernel.
+        drop(self.0.end());
     }
 }
 

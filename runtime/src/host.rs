@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::LazyLock;
 
+use crate::control_groups::ControlGroups;
 use crate::properties::Properties;
 
 /// What Linux reports about the CPU; on other systems only the number of cores is known.
@@ -20,10 +21,26 @@ pub(crate) fn properties() -> Properties {
         registers_per_multiprocessor: 0,
         threads_per_multiprocessor: 1,
         l2_bytes: l2.unwrap_or(0),
-        memory_bytes: physical_memory().unwrap_or(0),
+        memory_bytes: memory().unwrap_or(0),
         clock_khz: 0,
         driver_version: 0,
     }
+}
+
+/// Up to how many bytes nobody asks for the control groups' use of memory: reading their files takes as long as filling
+/// some hundred KiB.
+const FEW: usize = 1 << 22;
+
+/// Whether there may be room for so many bytes more. Linux grants more than it has, and more than a container may have,
+/// and kills the process that uses it.
+pub(crate) fn has_room(bytes: usize) -> bool {
+    let groups = || ControlGroups::of_process().free().unwrap_or(u64::MAX);
+    bytes as u64 <= physical_memory().unwrap_or(u64::MAX) && (bytes <= FEW || bytes as u64 <= groups())
+}
+
+/// The memory in bytes that this process may have, if the system reports it.
+fn memory() -> Option<u64> {
+    physical_memory().into_iter().chain(ControlGroups::of_process().limit()).min()
 }
 
 /// This computer's memory in bytes, if the system reports it.

@@ -3,15 +3,14 @@
 //! Every CPU buffer has a lock. [`HostAccess::lock`] takes those of several tensors at once, always in the same order,
 //! so that two products on shared tensors can't wait for each other forever.
 
-use std::sync::{RwLockReadGuard, RwLockWriteGuard};
-
 use smallvec::SmallVec;
 
 use crate::buffer::{Buffer, Memory};
 use crate::device::Device;
 use crate::error::Result;
 use crate::exchange_error::ExchangeError;
-use crate::host_memory::{HostMemory, Life};
+use crate::host_lock::{Held, Use};
+use crate::host_memory::HostMemory;
 use crate::tensor::DeviceTensor;
 
 /// The tensors of most calls: lists of this length need no allocation.
@@ -20,20 +19,14 @@ const FEW: usize = 8;
 /// Exclusive or shared use of the buffers of some CPU tensors, for as long as this value lives.
 ///
 /// The locks are per buffer, not per view: while one view is written, no other view of its buffer can be locked.
-/// Locking again on the same thread, while holding a lock of the same buffer, may wait forever. So may waiting in a
-/// thread pool whose other jobs lock it, because such a job may run on this thread.
+/// A thread may lock again for reading what it has locked for reading. Locks for which threads would wait for each other
+/// in a circle are refused; the library doesn't know of what else threads wait for, as for jobs of a thread pool, which
+/// may be of another thread, or run on this one.
 #[derive(Debug)]
 pub struct HostAccess<'a> {
-    _locks: SmallVec<[Lock<'a>; FEW]>,
+    _locks: SmallVec<[Held<'a>; FEW]>,
     reads: SmallVec<[*const u8; FEW]>,
     writes: SmallVec<[*mut u8; FEW]>,
-}
-
-#[derive(Debug)]
-#[allow(dead_code, reason = "held for their Drop")]
-enum Lock<'a> {
-    Read(RwLockReadGuard<'a, Life>),
-    Write(RwLockWriteGuard<'a, Life>),
 }
 
 impl<'a> HostAccess<'a> {
@@ -43,22 +36,17 @@ impl<'a> HostAccess<'a> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU; [`ExchangeError::ReadOnly`] for one
     /// of `writes` in memory that may only be read; [`ExchangeError::Ended`] for one in memory borrowed by a scope that
-    /// is over.
+    /// is over; [`ExchangeError::WaitsForItself`] for one that this thread, or one that waits for it, has locked.
     pub fn lock(reads: &[&'a DeviceTensor], writes: &[&'a DeviceTensor]) -> Result<Self> {
-        let mut wanted: SmallVec<[(&'a HostMemory, bool); FEW]> = SmallVec::new();
-        for (tensor, write) in reads.iter().map(|t| (*t, false)).chain(writes.iter().map(|t| (*t, true))) {
-            wanted.push((host_memory(tensor.buffer())?, write));
+        let mut wanted: SmallVec<[(&'a HostMemory, Use); FEW]> = SmallVec::new();
+        for (tensor, wants) in reads.iter().map(|t| (*t, Use::Read)).chain(writes.iter().map(|t| (*t, Use::Write))) {
+            wanted.push((host_memory(tensor.buffer())?, wants));
         }
         // The same order for all threads; writers first, so that the writer stays if a buffer is wanted both ways. (Two
         // buffers may be borrowed from the same memory, so their addresses can't decide.)
-        wanted.sort_by_key(|&(memory, write)| (std::ptr::from_ref(memory) as usize, !write));
+        wanted.sort_by_key(|&(memory, wants)| (std::ptr::from_ref(memory) as usize, wants == Use::Read));
         wanted.dedup_by_key(|(memory, _)| std::ptr::from_ref(*memory) as usize);
-        let locks = wanted
-            .into_iter()
-            .map(|(memory, write)| {
-                Ok(if write { Lock::Write(memory.write_lock()?) } else { Lock::Read(memory.read_lock()?) })
-            })
-            .collect::<Result<_>>()?;
+        let locks = wanted.into_iter().map(|(memory, wants)| memory.hold(wants)).collect::<Result<_>>()?;
         Ok(Self {
             _locks: locks,
             reads: reads.iter().map(|t| t.device_address() as *const u8).collect(),
@@ -92,7 +80,8 @@ pub(crate) fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
 
 impl DeviceTensor {
     /// Calls `visit` with the bytes from the view's first element to its last (including gaps between strided rows),
-    /// without a copy. CPU tensors only. The buffer is locked for reading meanwhile.
+    /// without a copy. CPU tensors only. The buffer is locked for reading meanwhile: `visit` may read the tensor, and what
+    /// would write it is [`ExchangeError::WaitsForItself`].
     ///
     /// # Errors
     /// Those of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
@@ -109,7 +98,7 @@ impl DeviceTensor {
         Ok(visit(bytes))
     }
 
-    /// [`with_bytes`](Self::with_bytes) for writing.
+    /// [`with_bytes`](Self::with_bytes) for writing: `visit` can use the tensor's buffer through the slice only.
     ///
     /// # Errors
     /// Those of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
@@ -146,5 +135,73 @@ impl DeviceTensor {
     pub unsafe fn host_pointer(&self) -> Result<*mut u8> {
         host_memory(self.buffer())?;
         Ok(self.device_address() as *mut u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::Error;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn waits_for_itself<T: std::fmt::Debug>(result: Result<T>) {
+        assert!(matches!(result, Err(Error::Exchange(ExchangeError::WaitsForItself))), "{result:?}");
+    }
+
+    /// What would wait forever is an error, with a text that says why; everything else goes on.
+    #[test]
+    fn a_function_that_has_the_bytes_may_use_what_does_not_wait_for_it() {
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            let cpu = Device::cpu();
+            let (mut x, mut other) = (cpu.tensor(&[1f32, 2.0], [2]).unwrap(), cpu.zeros::<f32>([2]).unwrap());
+            let mut view = x.clone();
+            x.with_bytes(|bytes| {
+                assert_eq!(view.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+                other.copy_from_bytes(bytes).unwrap();
+                waits_for_itself(view.copy_from(&[0f32; 2]));
+                waits_for_itself(view.with_bytes_mut(|_| ()));
+                waits_for_itself(HostAccess::lock(&[&other], &[&view]).map(drop));
+                assert!(HostAccess::lock(&[&view], &[&other]).is_ok());
+            })
+            .unwrap();
+            x.with_bytes_mut(|_| {
+                waits_for_itself(view.to_vec::<f32>());
+                waits_for_itself(view.transpose().and(view.slice(0, 0..1)).and_then(|view| view.contiguous()));
+            })
+            .unwrap();
+            view.copy_from(&[3f32, 4.0]).unwrap();
+            done.send((x.to_vec::<f32>().unwrap(), other.to_vec::<f32>().unwrap())).unwrap();
+        });
+        assert_eq!(is_done.recv_timeout(LONG), Ok((vec![3.0, 4.0], vec![1.0, 2.0])));
+    }
+
+    /// Two threads that read one tensor each, and then write the other's.
+    #[test]
+    fn threads_do_not_wait_for_each_other_in_a_circle() {
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            let tensors = [0, 1].map(|_| Device::cpu().zeros::<f32>([1]).unwrap());
+            let both = std::sync::Barrier::new(2);
+            let refused = std::thread::scope(|scope| {
+                let each = [0, 1].map(|own: usize| {
+                    let (read, mut written, both) = (tensors[own].clone(), tensors[1 - own].clone(), &both);
+                    scope.spawn(move || {
+                        read.with_bytes(|_| {
+                            both.wait();
+                            written.copy_from(&[1f32]).is_err()
+                        })
+                    })
+                });
+                each.map(|thread| thread.join().unwrap().unwrap())
+            });
+            done.send(refused).unwrap();
+        });
+        let refused = is_done.recv_timeout(LONG).expect("nobody waits forever");
+        assert_eq!(refused.iter().filter(|refused| **refused).count(), 1);
     }
 }

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::error::{Error, Result};
-use crate::host::physical_memory;
+use crate::host::has_room;
 
 /// Alignment of all: a cache line, which is also the widest vector register.
 const LINE: usize = 64;
@@ -33,11 +33,11 @@ impl HostBytes {
     /// This many.
     ///
     /// # Errors
-    /// There is not enough memory: Linux grants more than it has, and kills the process that uses it.
+    /// There is not enough memory, in this computer or in the limits of the process's control groups (a container's).
     pub fn zeroed(count: usize) -> Result<Self> {
         let fail = || Error::OutOfMemory { device: "the CPU".to_owned(), bytes: count };
         let layout = layout(count).ok_or_else(fail)?;
-        if count as u64 > physical_memory().unwrap_or(u64::MAX) {
+        if !has_room(count) {
             return Err(fail());
         }
         // SAFETY: the size is not 0.
@@ -46,6 +46,12 @@ impl HostBytes {
         // SAFETY: the allocation has as many.
         unsafe { pointer.write_bytes(0, count) };
         Ok(Self { pointer, count, layout })
+    }
+
+    /// Whether there may be room for this many, in this computer and in the limits of the process's control groups.
+    #[must_use]
+    pub fn have_room(count: usize) -> bool {
+        has_room(count)
     }
 
     /// Where the first one is, also for those who write them while others have a reference to this value.
@@ -108,6 +114,7 @@ impl fmt::Debug for HostBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::physical_memory;
 
     #[test]
     fn bytes_are_zero_and_keep_what_is_written() {

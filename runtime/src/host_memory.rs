@@ -3,28 +3,21 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::LazyLock;
 
 use crate::element::{Element, ElementType, PlainElement};
 use crate::error::Result;
 use crate::exchange_error::ExchangeError;
 use crate::host_bytes::HostBytes;
+use crate::host_lock::{Held, HostLock, Refusal, Use, Waits};
 
 /// Memory whose bytes are accessed only under its lock.
 pub(crate) struct HostMemory {
     pointer: NonNull<u8>,
     bytes: usize,
     rights: Rights,
-    lock: RwLock<Life>,
+    lock: HostLock,
     owner: Owner,
-}
-
-/// Whether the memory may still be accessed.
-#[derive(Debug)]
-pub(crate) enum Life {
-    Lasting,
-    /// The scope that it was borrowed for is over: others may use it now.
-    Ended,
 }
 
 /// What may be done with someone else's memory.
@@ -113,7 +106,8 @@ impl HostMemory {
     }
 
     fn new(pointer: NonNull<u8>, bytes: usize, rights: Rights, owner: Owner) -> Self {
-        Self { pointer, bytes, rights, lock: RwLock::new(Life::Lasting), owner }
+        static WAITS: LazyLock<Waits> = LazyLock::new(Waits::default);
+        Self { pointer, bytes, rights, lock: HostLock::new(&WAITS), owner }
     }
 
     pub(crate) fn pointer(&self) -> *mut u8 {
@@ -129,9 +123,9 @@ impl HostMemory {
         matches!(self.owner, Owner::Scope)
     }
 
-    /// Ends all use of the memory: waits for current uses, and refuses later ones.
+    /// Ends all use of the memory: waits for other threads' current uses, and refuses later ones.
     pub(crate) fn end(&self) {
-        *self.lock.write().unwrap_or_else(PoisonError::into_inner) = Life::Ended;
+        self.lock.end();
     }
 
     /// The element type of the `Vec` that the memory came from.
@@ -159,29 +153,20 @@ impl HostMemory {
         Some(unsafe { Vec::from_raw_parts(self.pointer.as_ptr().cast::<T>(), taken.length, taken.capacity) })
     }
 
-    pub(crate) fn read_lock(&self) -> Result<RwLockReadGuard<'_, Life>> {
-        // After a panic while the lock was held, the bytes are still valid.
-        let life = self.lock.read().unwrap_or_else(PoisonError::into_inner);
-        match *life {
-            Life::Lasting => Ok(life),
-            Life::Ended => Err(ExchangeError::Ended.into()),
-        }
-    }
-
-    pub(crate) fn write_lock(&self) -> Result<RwLockWriteGuard<'_, Life>> {
-        if !self.rights.write {
+    /// Waits until the memory may be used so.
+    pub(crate) fn hold(&self, wants: Use) -> Result<Held<'_>> {
+        if wants == Use::Write && !self.rights.write {
             return Err(ExchangeError::ReadOnly.into());
         }
-        let life = self.lock.write().unwrap_or_else(PoisonError::into_inner);
-        match *life {
-            Life::Lasting => Ok(life),
-            Life::Ended => Err(ExchangeError::Ended.into()),
-        }
+        self.lock.hold(wants).map_err(|refusal| match refusal {
+            Refusal::Ended => ExchangeError::Ended.into(),
+            Refusal::Circle => ExchangeError::WaitsForItself.into(),
+        })
     }
 
     /// Copies bytes out. The caller has checked the range.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
-        let _lock = self.read_lock()?;
+        let _lock = self.hold(Use::Read)?;
         debug_assert!(offset + into.len() <= self.bytes);
         // SAFETY: the range lies in the memory, and no one writes while the lock is held.
         unsafe { self.pointer.as_ptr().add(offset).copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
@@ -190,7 +175,7 @@ impl HostMemory {
 
     /// Copies bytes in. The caller has checked the range.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
-        let _lock = self.write_lock()?;
+        let _lock = self.hold(Use::Write)?;
         debug_assert!(offset + from.len() <= self.bytes);
         // SAFETY: the range lies in the memory, and no one else accesses it while the lock is held.
         unsafe { self.pointer.as_ptr().add(offset).copy_from_nonoverlapping(from.as_ptr(), from.len()) };

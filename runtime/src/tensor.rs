@@ -10,6 +10,7 @@ use crate::device::{Backend, Device};
 use crate::element::{Element, ElementType};
 use crate::error::{Error, LayoutError, Result};
 use crate::host;
+use crate::host_lock::Use;
 use crate::layout::Layout;
 use crate::overlap;
 use crate::strided::Strided;
@@ -312,7 +313,7 @@ impl DeviceTensor {
             return self.buffer.write(start, bytes);
         }
         if let Memory::Host(memory) = self.buffer.memory() {
-            let _lock = memory.write_lock()?;
+            let _lock = memory.hold(Use::Write)?;
             // SAFETY: the view lies in the buffer, and the lock keeps everyone else out of its elements. (What lies
             // between them may be somebody else's.)
             unsafe { self.scattering().copy(bytes.as_ptr(), memory.pointer().add(start)) };
@@ -344,7 +345,7 @@ impl DeviceTensor {
             return self.buffer.read(start, into);
         }
         if let Memory::Host(memory) = self.buffer.memory() {
-            let _lock = memory.read_lock()?;
+            let _lock = memory.hold(Use::Read)?;
             debug_assert!(into.len() == self.len() * self.element.size());
             // SAFETY: the view lies in the buffer, and nobody writes its elements while the lock is held.
             unsafe { self.gathering().copy(memory.pointer().add(start), into.as_mut_ptr()) };
@@ -392,8 +393,7 @@ pub(crate) fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>
 pub(crate) fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>> {
     let bytes = len.saturating_mul(size_of::<T>());
     let fail = || Error::OutOfMemory { device: "this computer".to_owned(), bytes };
-    // Linux grants more memory than it has, and kills the process that uses it.
-    if bytes as u64 > host::physical_memory().unwrap_or(u64::MAX) {
+    if !host::has_room(bytes) {
         return Err(fail());
     }
     let mut values = Vec::new();

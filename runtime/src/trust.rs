@@ -110,6 +110,16 @@ pub(crate) fn create_folder(path: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
+/// Opens what is at a path for reading, without waiting: somebody may have put a pipe there, and opening one waits for
+/// whoever writes to it. Before it is read, it must be known for a file.
+pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    options.open(path)
+}
+
 /// Writes a new file, which must not exist yet. Only this user may write it, and everybody may read it.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::Write as _;
@@ -118,6 +128,14 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
     options.open(path)?.write_all(bytes)
+}
+
+/// A pipe that nobody writes to.
+#[cfg(all(test, unix))]
+pub(crate) fn make_pipe(at: &Path) {
+    let name = std::ffi::CString::new(at.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: a text that ends with zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
 #[cfg(all(test, unix))]

@@ -9,7 +9,7 @@ use crate::{ElementType, gemm};
 /// If a rank's run is refused, or ranks disagree, the runs of all ranks fail: the others with
 /// [`CommunicatorError::Refused`](runtime::CommunicatorError::Refused) or
 /// [`Disagree`](runtime::CommunicatorError::Disagree), and nothing has been written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A rank's own product can't be planned or run.
@@ -80,6 +80,8 @@ pub enum Error {
         name: &'static str,
     },
 }
+
+epilogue_runtime::message::debug!(Error);
 
 impl From<runtime::CommunicatorError> for Error {
     fn from(error: runtime::CommunicatorError) -> Self {

@@ -8,6 +8,7 @@ use super::{
     Types,
 };
 use crate::ElementType;
+use crate::expr::identifier::LONGEST_NAME;
 use crate::expr::{Body, ExprNode, Expression, Function, Op};
 
 /// The kind of a node's value.
@@ -76,6 +77,7 @@ impl Checker<'_> {
         if let Some((reason, site)) = &self.tree.refused {
             return self.fail(*site, Mistake::Derivative { reason: reason.clone() });
         }
+        self.lengths()?;
         self.operand_types()?;
         self.accumulators()?;
         let mut facts = Vec::with_capacity(self.tree.nodes.len());
@@ -395,7 +397,19 @@ impl Checker<'_> {
 /// Finds a mistake in a function's body, or in that of a function that it calls. Functions can't be recursive, since a
 /// `&'static Function` exists only after its body.
 fn function_fault(function: &'static Function) -> Option<(&'static str, String)> {
+    if let Some(excess) = function.excess() {
+        return Some((function.name(), excess));
+    }
+    function_fault_within(function)
+}
+
+/// The same for a function that is not too long: it takes time by its operations.
+fn function_fault_within(function: &'static Function) -> Option<(&'static str, String)> {
     let fault = |reason: String| Some((function.name(), reason));
+    let names = function.parameters().iter().copied().chain([function.name()]);
+    if names.chain(inner_names(function)).any(|name| name.len() > LONGEST_NAME) {
+        return fault(format!("it has a name of more than {LONGEST_NAME} bytes: give it a shorter one"));
+    }
     match function.body() {
         Body::Primitive(op) if op.arity() != function.parameters().len() => fault(format!(
             "`{}` takes {} operands, the function {}",
@@ -412,7 +426,7 @@ fn function_fault(function: &'static Function) -> Option<(&'static str, String)>
                     Err(reason) => return fault(reason),
                 }
                 if let ExprNode::Call(callee, _) = node
-                    && let Some(inner) = function_fault(callee)
+                    && let Some(inner) = function_fault_within(callee)
                 {
                     return Some(inner);
                 }
@@ -424,6 +438,15 @@ fn function_fault(function: &'static Function) -> Option<(&'static str, String)>
             }
         }
     }
+}
+
+/// The names of values in its body.
+fn inner_names(function: &Function) -> impl Iterator<Item = &'static str> {
+    let names = match function.body() {
+        Body::Primitive(_) => &[][..],
+        Body::Expression(expression) => expression.names(),
+    };
+    names.iter().copied().flatten()
 }
 
 fn expression_node(

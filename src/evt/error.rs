@@ -4,10 +4,11 @@ use std::fmt;
 
 use super::{BroadcastClass, MAX_ACCUMULATORS, MAX_CHAIN, ParameterClass, Site};
 use crate::ElementType;
-use crate::expr::Real;
+use crate::expr::identifier::shortened;
+use crate::expr::{MOST_OPERATIONS, Real};
 
 /// An epilogue that can't be validated: which epilogue, where, and what is wrong.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub struct TreeError {
     /// The epilogue's name.
     pub epilogue: &'static str,
@@ -20,17 +21,22 @@ pub struct TreeError {
     pub mistake: Mistake,
 }
 
+epilogue_runtime::message::debug!(TreeError);
+
 impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.site.line > 0 {
-            write!(f, "{}:{}:{}: ", self.file, self.site.line, self.site.column)?;
+            write!(f, "{}:{}:{}: ", shortened(self.file), self.site.line, self.site.column)?;
         }
-        write!(f, "in the epilogue `{}`: {}", self.epilogue, self.mistake)
+        write!(f, "in the epilogue `{}`: {}", shortened(self.epilogue), self.mistake)
     }
 }
 
+/// The most operations that the functions of an epilogue have together.
+pub(super) const MOST_CALLED: usize = 4 * MOST_OPERATIONS;
+
 /// One mistake in a tree.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
     /// The epilogue returns nothing.
@@ -212,6 +218,26 @@ pub enum Mistake {
         /// Why.
         reason: String,
     },
+    /// More operations than a kernel can be compiled of.
+    #[error(
+        "the functions that the epilogue calls have {operations} operations together, each as often as it is called, and at \
+         most {} are allowed: call them less often, on values that are computed once",
+        MOST_CALLED
+    )]
+    TooManyOperations {
+        /// How many there are.
+        operations: usize,
+    },
+    /// A name that compilers need not take.
+    #[error("the name of {what}, `{}`, has {} bytes, and at most {most} are allowed: give it a shorter one", shortened(name), name.len())]
+    LongName {
+        /// What has the name.
+        what: &'static str,
+        /// The name.
+        name: &'static str,
+        /// The most bytes that are allowed.
+        most: usize,
+    },
     /// A finite literal that overflows the arithmetic type.
     #[error("the number {value:e} is too large for {real}, in which this epilogue computes; the largest is {:e}", if *.real == Real::F32 { f64::from(f32::MAX) } else { f64::MAX })]
     LiteralOverflow {
@@ -371,6 +397,8 @@ pub enum Mistake {
         reason: &'static str,
     },
 }
+
+epilogue_runtime::message::debug!(Mistake);
 
 /// Why a reduction of it is refused.
 const fn counted(class: BroadcastClass) -> &'static str {

@@ -13,6 +13,7 @@ pub mod derive;
 mod draw;
 mod error;
 mod integers;
+mod limits;
 mod needed;
 mod phases;
 mod print;

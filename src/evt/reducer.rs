@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use crate::expr::Function;
+use crate::expr::identifier::shortened;
 
 /// The most numbers that a reducer's running result has.
 pub const MAX_WORDS: usize = 4;
@@ -116,6 +117,9 @@ impl Reducer {
             if let Some(wrong) = functions.iter().find(|function| function.parameters().len() != needed) {
                 let given = wrong.parameters().len();
                 return Some(format!("a function of `{part}` has {given} parameters, and {needed} are needed"));
+            }
+            if let Some((function, excess)) = functions.iter().find_map(|f| Some((f, f.excess()?))) {
+                return Some(format!("its function `{}` is too long: {excess}", shortened(function.name())));
             }
         }
         None

@@ -5,6 +5,9 @@ use smallvec::SmallVec;
 use super::Op;
 use crate::ElementType;
 
+/// The most operations of a function, with those of the functions that it calls, each as often as it is called.
+pub const MOST_OPERATIONS: usize = 1 << 14;
+
 /// An elementwise function: what `#[elementwise]` makes, and what the built-in operations are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
@@ -12,6 +15,7 @@ pub struct Function {
     parameters: Vec<&'static str>,
     body: Body,
     cuda: Option<&'static str>,
+    operations: usize,
 }
 
 /// What an elementwise function computes.
@@ -90,7 +94,7 @@ impl Function {
     #[must_use]
     pub fn primitive(name: &'static str, parameters: &[&'static str], op: Op) -> Self {
         debug_assert_eq!(parameters.len(), op.arity());
-        Self { name, parameters: parameters.to_vec(), body: Body::Primitive(op), cuda: None }
+        Self { name, parameters: parameters.to_vec(), body: Body::Primitive(op), cuda: None, operations: 1 }
     }
 
     /// The same function with a hand-written CUDA C++ body, which may use the parameters by name and must `return`.
@@ -116,6 +120,24 @@ impl Function {
     #[must_use]
     pub fn body(&self) -> &Body {
         &self.body
+    }
+
+    /// How many operations it has, with those of the functions that it calls, each as often as it is called. A function
+    /// of more than [`MOST_OPERATIONS`] can't be used.
+    #[must_use]
+    pub fn operations(&self) -> usize {
+        self.operations
+    }
+
+    /// Why it is too long to be used, if it is.
+    pub(crate) fn excess(&self) -> Option<String> {
+        (self.operations > MOST_OPERATIONS).then(|| {
+            format!(
+                "with the functions that it calls, each as often as it is called, it has {} operations, and at most \
+                 {MOST_OPERATIONS} are allowed: call them less often, on values that are computed once",
+                self.operations
+            )
+        })
     }
 
     /// The hand-written CUDA C++ body, if there is one.
@@ -158,17 +180,24 @@ pub struct FunctionBuilder {
     parameters: Vec<&'static str>,
     nodes: Vec<ExprNode>,
     names: Vec<Option<&'static str>>,
+    operations: usize,
 }
 
 impl FunctionBuilder {
     /// Starts a function.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, parameters: Vec::new(), nodes: Vec::new(), names: Vec::new() }
+        Self { name, parameters: Vec::new(), nodes: Vec::new(), names: Vec::new(), operations: 0 }
     }
 
     fn push(&mut self, node: ExprNode) -> ExprId {
         let id = ExprId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.operations = self.operations.saturating_add(match &node {
+            ExprNode::Parameter(_) | ExprNode::Literal(_) => 0,
+            ExprNode::Apply(..) | ExprNode::Cast(..) => 1,
+            // A call is something in itself.
+            ExprNode::Call(function, _) => function.operations.saturating_add(1),
+        });
         self.nodes.push(node);
         self.names.push(None);
         id
@@ -216,6 +245,7 @@ impl FunctionBuilder {
             parameters: self.parameters,
             body: Body::Expression(Expression { nodes: self.nodes, names: self.names, root }),
             cuda: None,
+            operations: self.operations,
         }
     }
 }

@@ -16,6 +16,18 @@ const RESERVED: &str = "
     volatile warpSize wchar_t while xor xor_eq
 ";
 
+/// The most characters of a name. Compilers need not take identifiers of more than 1024, and a name becomes a part of
+/// longer ones; NVRTC writes beyond its own memory for one of some thousand.
+pub const LONGEST_NAME: usize = 255;
+
+/// The beginning of a text, for messages.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// A C++ identifier that is as close to the Rust name as possible: the same name if it is allowed.
 ///
 /// The result has only ASCII letters, digits and single underscores, doesn't begin or end with an underscore, and is

@@ -10,7 +10,7 @@ mod number;
 mod op;
 mod real;
 
-pub use function::{Body, ExprId, ExprNode, Expression, Function, FunctionBuilder};
+pub use function::{Body, ExprId, ExprNode, Expression, Function, FunctionBuilder, MOST_OPERATIONS};
 pub use number::{Condition, Number, Operand};
 pub use op::{Logic, Op};
 pub use real::Real;

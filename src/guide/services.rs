@@ -20,6 +20,8 @@
 //! | info | `autotune` (`epilogue`, `candidates`) | `the fastest` (`kernel`, `microseconds`) | kernels are measured |
 //! | debug | | `measured` (`kernel`, `microseconds`) | one of them has been |
 //! | debug | | `captured` (`device`, `launches`) | a graph has been made |
+//! | info | | `there is no GPU: the CPU is taken` (`reason`) | [`Device::best`](crate::Device::best) has found none |
+//! | warn | | `the CUDA driver is there and does not work` (`reason`) | as after an update, until the machine starts again |
 //! | trace | | `run` (`epilogue`, `m`, `n`, `k`, `batch`) | a plan is run |
 //! | trace | | `launch` (`kernel`, `device`, `grid`, `block`, `shared_bytes`), `launch of a graph` | a kernel, or a graph, is put on a stream |
 //!
@@ -42,6 +44,23 @@
 //! clone. One plan serves any number of threads and streams: no run waits for another's compilation or for its memory.
 //! Each thread, or each request that is to overlap with others, has a stream of its own (`device.new_stream()`,
 //! `gemm.run_on(&stream, …)`); what uses one tensor on several streams is ordered.
+//!
+//! A function that is given a tensor's bytes (`with_bytes`) may use other tensors, and read its own. What would wait for
+//! itself, or in a circle with other threads, is refused:
+//! [`ExchangeError::WaitsForItself`](crate::runtime::ExchangeError::WaitsForItself).
+//!
+//! On the CPU a thread needs a stack of 256 KiB to plan and run, as the main thread and those of the standard library have.
+//! Destructors of thread-locals, and functions of `atexit`, must not run products: parts of f32 and f64 products are of
+//! crates whose own thread-locals may be gone by then, which ends the process.
+//!
+//! # Processes
+//!
+//! A child of `fork` gets threads of its own for work on the CPU at its first run. Plans and tensors that other threads of
+//! its parent used at that moment stay locked in it, so it makes its own; or the parent forks while no other thread computes.
+//! As everywhere with CUDA, a child can't use the GPUs that its parent has opened.
+//!
+//! The memory that the CPU device grants has the limits of the process's control groups (a container's): what is more than
+//! they leave is [`OutOfMemory`](crate::runtime::Error::OutOfMemory).
 //!
 //! # CUDA graphs
 //!

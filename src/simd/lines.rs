@@ -6,6 +6,8 @@ use std::ops::{Deref, DerefMut};
 use bytemuck::Pod;
 use epilogue_runtime::{Error, HostBytes};
 
+use crate::exhaustion;
+
 /// Elements, the first at the beginning of a cache line. Those nobody has written are 0.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
@@ -20,9 +22,9 @@ impl<T> Default for Lines<T> {
 }
 
 impl<T: Pod> Lines<T> {
-    /// This many, which a thread needs to compute at all.
+    /// This many, which a thread needs to compute at all: without them [the run ends](exhaustion).
     pub(crate) fn zeroed(length: usize) -> Self {
-        Self::try_zeroed(length).expect("memory for a tile")
+        Self::try_zeroed(length).unwrap_or_else(|error| exhaustion::ended(error))
     }
 
     /// This many.

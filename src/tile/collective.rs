@@ -113,7 +113,7 @@ impl Collective {
 }
 
 /// The reason why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectiveError {
     /// The number of extents is not one to three.
@@ -154,6 +154,8 @@ pub enum CollectiveError {
         bytes: usize,
     },
 }
+
+epilogue_runtime::message::debug!(CollectiveError);
 
 /// How threads combine their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

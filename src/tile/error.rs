@@ -5,7 +5,7 @@ use std::fmt;
 use super::layout::LayoutError;
 
 /// An error in a tile or in a reduction of tiles.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TileError {
     /// A name that is not usable in CUDA C++.
@@ -77,6 +77,8 @@ pub enum TileError {
         reason: String,
     },
 }
+
+epilogue_runtime::message::debug!(TileError);
 
 /// The reason why a variant can't do a reduction.
 #[derive(Clone, Debug, PartialEq, Eq)]

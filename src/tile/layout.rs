@@ -327,7 +327,7 @@ impl fmt::Display for TileLayout {
 }
 
 /// The reason why a layout doesn't fit a tile.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
     /// A tile without elements.
@@ -392,6 +392,8 @@ pub enum LayoutError {
         reason: String,
     },
 }
+
+epilogue_runtime::message::debug!(LayoutError);
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Models of the library's own waiting, which loom runs in every order of the threads' steps, and with every value that an
 //! atomic may be read as: `Variants`, of which each kernel is made once, `Meeting`, where ranks meet, and `Jobs`, by which
-//! work is handed over to the threads that the library computes on. Files are the library's; `sync` has loom's locks in place
+//! work is handed over to the threads that the library computes on, and `HostLock`, which tensors' memory has. Files are the library's; `sync` has loom's locks in place
 //! of the standard library's.
 //!
 //! That models can fail is tested, too: each of `mutants.rs` is a copy of one of those files with one mistake, which a model
@@ -25,6 +25,10 @@ mod meeting;
 #[path = "../../src/parallel/jobs.rs"]
 mod jobs;
 
+#[path = "../../runtime/src/host_lock.rs"]
+#[allow(dead_code, unused_imports, reason = "its tests are left out")]
+mod host_lock;
+
 #[path = "variants.rs"]
 mod models_of_variants;
 
@@ -33,6 +37,9 @@ mod models_of_meeting;
 
 #[path = "jobs.rs"]
 mod models_of_jobs;
+
+#[path = "host_lock.rs"]
+mod models_of_host_lock;
 
 /// The same, with mistakes.
 #[allow(warnings, clippy::all, reason = "they are wrong on purpose")]
@@ -72,7 +79,7 @@ fn main() {
         return wrong::MODELS_OF_MUTANTS[number].iter().for_each(|(_, model)| model());
     }
     let models = models_of_variants::MODELS.into_iter().chain(models_of_meeting::MODELS);
-    for (name, model) in models.chain(models_of_jobs::MODELS) {
+    for (name, model) in models.chain(models_of_jobs::MODELS).chain(models_of_host_lock::MODELS) {
         let begin = Instant::now();
         model();
         println!("{name}: {:.2} s", begin.elapsed().as_secs_f64());

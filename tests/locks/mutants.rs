@@ -15,10 +15,11 @@ pub(crate) struct Mutant {
 }
 
 /// The modelled files, by the name of their module.
-pub(crate) const FILES: [(&str, &str); 3] = [
+pub(crate) const FILES: [(&str, &str); 4] = [
     ("variants", "../../src/variants.rs"),
     ("meeting", "../../runtime/src/communicator/meeting.rs"),
     ("jobs", "../../src/parallel/jobs.rs"),
+    ("host_lock", "../../runtime/src/host_lock.rs"),
 ];
 
 const DEADLOCK: &str = "deadlock";
@@ -138,6 +139,80 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         file: "jobs",
         right: "        self.open(&job, others).into_iter().for_each(wake);",
         wrong: "        self.open(&job, others);",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "a lock that is given back wakes nobody",
+        file: "host_lock",
+        right: "        if !state.waiting.is_empty() || state.ended_by.is_some() {
+            self.lock.shared.changed.notify_all();
+        }",
+        wrong: "",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "nobody looks for circles",
+        file: "host_lock",
+        right: "        if circle(&waits, thread, &self.shared, true).is_some() {",
+        wrong: "        if false {",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "a thread waits before others can see for what",
+        file: "host_lock",
+        right: "        waits.push((thread, Arc::clone(&self.shared)));
+        let mut state = self.state();
+        state.waiting.push",
+        wrong: "        let mut state = self.state();
+        state.waiting.push",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "readers that let a writer go first are never let in",
+        file: "host_lock",
+        right: "                let_readers_in(&waits);
+            }
+        }",
+        wrong: "            }
+        }",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "who has waited wakes no reader that let it go first",
+        file: "host_lock",
+        right: "        // Readers may have let it go first.
+        self.shared.changed.notify_all();",
+        wrong: "",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "a writer comes in beside readers",
+        file: "host_lock",
+        right: "            Use::Write => !self.held.is_empty(),",
+        wrong: "            Use::Write => false,",
+        found: ASSERTION,
+    },
+    Mutant {
+        name: "the end waits for nobody",
+        file: "host_lock",
+        right: "        while !state.held.is_empty() {
+            state = wait(&self.shared.changed, state);
+        }",
+        wrong: "",
+        found: ASSERTION,
+    },
+    Mutant {
+        name: "who ends all use refuses none of those who wait for it",
+        file: "host_lock",
+        right: "            if let Some(waiter) = lock(&of.state).waiter(waiter) {
+                waiter.refused = true;
+            }
+            of.changed.notify_all();
+        }
+        waits.push",
+        wrong: "            break;
+        }
+        waits.push",
         found: DEADLOCK,
     },
 ];

@@ -1,21 +1,25 @@
-//! How deep an expression may nest: parsers and checkers descend into it on the stack.
+//! How deep an expression may nest: parsers and checkers descend into it on the stack. And how long a number may be: `syn`
+//! takes a time by the square of its digits.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Literal, Span, TokenStream, TokenTree};
 use syn::Error;
 
 /// Tokens that can nest expressions, from the beginning of a statement or argument to any place in it.
 pub const DEEPEST: usize = 1000;
 
+/// Characters of a number. The longest f64 that is written out has 767 digits that matter.
+pub const LONGEST_NUMBER: usize = 1000;
+
 /// Words between which an expression does not become deeper.
 const NOT_NESTING: [&str; 2] = ["let", "fn"];
 
-/// Refuses expressions that are too deep to be parsed.
+/// Refuses expressions that are too deep to be parsed, and numbers that are too long.
 ///
 /// Brackets, operators and words count; names and literals that stand between them, attributes, and what precedes a `;`
 /// or `,` do not. So a sum may have [`DEEPEST`] terms, and a list or a body any number of elements and statements.
 ///
 /// # Errors
-/// At the first token that is too deep.
+/// At the first token that is too deep, or too long.
 pub fn check(tokens: &TokenStream) -> Result<(), Error> {
     stream(tokens, 0)
 }
@@ -40,12 +44,24 @@ fn stream(tokens: &TokenStream, around: usize) -> Result<(), Error> {
                 stream(&group.stream(), checked(depth, group.span_open())?)?;
             }
             TokenTree::Ident(_) => depth += usize::from(after_word && is_word),
-            TokenTree::Literal(_) => {}
+            TokenTree::Literal(literal) => number(literal)?,
         }
         after_word = is_word;
         checked(depth, tree.span())?;
     }
     Ok(())
+}
+
+fn number(literal: &Literal) -> Result<(), Error> {
+    let text = literal.to_string();
+    if text.len() <= LONGEST_NUMBER || !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(());
+    }
+    let message = format!(
+        "this number has {} characters, and at most {LONGEST_NUMBER} are read: write fewer digits, or an exponent",
+        text.len()
+    );
+    Err(Error::new(literal.span(), message))
 }
 
 fn checked(depth: usize, span: Span) -> Result<usize, Error> {
@@ -93,6 +109,16 @@ mod tests {
             assert!(is_read(&closed(100)), "{nesting}");
             assert!(!is_read(&closed(DEEPEST + 1)), "{nesting}");
         }
+    }
+
+    #[test]
+    fn numbers_have_a_longest() {
+        for number in ["1", "1.0", "0x1", "1e0"] {
+            let with = |zeros: usize| format!("x + {number}{} + y", "0".repeat(zeros));
+            assert!(is_read(&with(LONGEST_NUMBER - 3)), "{number}");
+            assert!(!is_read(&with(LONGEST_NUMBER)), "{number}");
+        }
+        assert!(is_read(&format!("#[doc = \"{}\"] x", "0".repeat(10 * LONGEST_NUMBER))), "a text is no number");
     }
 
     #[test]

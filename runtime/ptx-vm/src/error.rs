@@ -5,7 +5,7 @@ use std::fmt;
 use crate::race::Finding;
 
 /// The reason why a text is not a module that this machine can run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
     /// The text breaks PTX's grammar.
@@ -36,8 +36,10 @@ pub enum ParseError {
     },
 }
 
+crate::message::debug!(ParseError);
+
 /// The reason why a host call on the machine's memory failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
     /// The range is not inside one living allocation.
@@ -71,6 +73,8 @@ pub enum MemoryError {
         bytes: u64,
     },
 }
+
+crate::message::debug!(MemoryError);
 
 /// The place in a launch where something happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +138,7 @@ impl fmt::Display for MemorySpace {
 }
 
 /// The reason why a launch failed. After an error, memory that the kernel writes has unspecified contents.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// The module has no such kernel.
@@ -223,9 +227,11 @@ pub enum LaunchError {
     },
 }
 
+crate::message::debug!(LaunchError);
+
 /// A launch that failed: the reason, and what the race detector had found before. A race is often the cause of a later
 /// error.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct LaunchFailure {
     /// The reason.
     pub error: LaunchError,
@@ -250,6 +256,8 @@ impl std::error::Error for LaunchFailure {
         Some(&self.error)
     }
 }
+
+crate::message::debug!(LaunchFailure);
 
 impl From<LaunchError> for LaunchFailure {
     fn from(error: LaunchError) -> Self {

@@ -15,6 +15,7 @@ mod explore;
 mod launch;
 mod machine;
 mod memory;
+mod message;
 mod module;
 pub mod mutate;
 pub mod numerics;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Why a bundle can't be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BundleError {
     /// The file can't be read or written.
@@ -66,3 +66,5 @@ pub enum BundleError {
         holds: String,
     },
 }
+
+crate::message::debug!(BundleError);

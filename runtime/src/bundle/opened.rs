@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ impl Bundle {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BundleError> {
         let path = path.as_ref();
         let io = |error: std::io::Error| BundleError::File { path: path.to_owned(), reason: error.to_string() };
-        let file = File::open(path).map_err(io)?;
+        let file = trust::open(path).map_err(io)?;
         let data = file.metadata().map_err(io)?;
         if !data.is_file() {
             return Err(BundleError::File { path: path.to_owned(), reason: "it is not a file".to_owned() });

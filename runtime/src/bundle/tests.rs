@@ -185,6 +185,20 @@ fn what_a_target_compiled_runs_without_a_compiler() {
     assert_eq!(matrix.transpose().unwrap().contiguous().unwrap().to_vec::<f32>().unwrap(), [1.0, 3.0, 2.0, 4.0]);
 }
 
+/// Nobody writes to the pipe.
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_bundle_and_is_not_waited_for() {
+    let path = std::env::temp_dir().join(format!("epilogue-bundle-pipe-{}", std::process::id()));
+    crate::trust::make_pipe(&path);
+    let (done, is_done) = std::sync::mpsc::channel();
+    let opened = path.clone();
+    std::thread::spawn(move || done.send(Bundle::open(opened).map(drop)).unwrap());
+    let refused = is_done.recv_timeout(std::time::Duration::from_secs(60)).expect("it doesn't wait").unwrap_err();
+    assert_eq!(refused.to_string(), format!("the bundle {}: it is not a file", path.display()));
+    std::fs::remove_file(path).unwrap();
+}
+
 /// On a dry stream everything is checked and nothing runs; on others, tensors without memory are refused.
 #[test]
 fn nothing_runs_on_a_dry_stream() {

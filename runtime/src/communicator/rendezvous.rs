@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::communicator_error::CommunicatorError;
 use crate::error::Result;
+use crate::trust;
 
 /// What comes before an id, so that nothing else is taken for one.
 const MAGIC: [u8; 16] = *b"epilogue ranks 1";
@@ -71,7 +72,7 @@ impl Rendezvous {
         }
         loop {
             let got = match self {
-                Self::File(path) => fs::read(path),
+                Self::File(path) => read(path, MAGIC.len() + N),
                 Self::Tcp(address) => fetch(address, deadline, MAGIC.len() + N),
             };
             let id = got.as_ref().ok().and_then(|bytes| bytes.strip_prefix(&MAGIC)).map(<[u8; N]>::try_from);
@@ -88,6 +89,17 @@ impl Rendezvous {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// What a file holds, up to one byte more than is needed. No pipe is waited for.
+fn read(path: &std::path::Path, needed: usize) -> io::Result<Vec<u8>> {
+    let file = trust::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(needed as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Writes a new file, complete from the moment at which it exists.
@@ -207,5 +219,24 @@ mod tests {
             let said = text.parse::<Rendezvous>().expect_err("refused").to_string();
             assert_eq!(said, format!("EPILOGUE_RENDEZVOUS is `{text}`; it must be `file:PATH` or `tcp:HOST:PORT`"));
         }
+    }
+
+    /// A file that never ends, and a pipe that nobody writes to.
+    #[cfg(unix)]
+    #[test]
+    fn only_files_are_read_and_only_as_far_as_an_id() {
+        let pipe = std::env::temp_dir().join(format!("epilogue-rendezvous-pipe-{}", std::process::id()));
+        trust::make_pipe(&pipe);
+        let long = pipe.with_extension("long");
+        fs::write(&long, [&MAGIC[..], &[7; 1000]].concat()).unwrap();
+        for (path, said) in
+            [(&pipe, "it is not a file"), (&PathBuf::from("/dev/zero"), "it is not a file"), (&long, "something else")]
+        {
+            let refused = Rendezvous::File(path.clone()).share(1, 2, PAUSE, || Ok([0u8; 3])).unwrap_err().to_string();
+            assert!(refused.contains(said), "{refused}");
+        }
+        assert_eq!(read(&long, MAGIC.len() + 3).unwrap().len(), MAGIC.len() + 4);
+        fs::remove_file(pipe).unwrap();
+        fs::remove_file(long).unwrap();
     }
 }

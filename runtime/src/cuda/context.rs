@@ -64,7 +64,11 @@ impl Context {
     }
 
     fn open(ordinal: usize) -> Result<Self> {
-        let driver = Driver::get()?;
+        let driver = Driver::get().map_err(|absent| match absent {
+            // (It was asked for none.)
+            Absent::Device { count, .. } => Absent::Device { ordinal, count },
+            other => other,
+        })?;
         let mut count = 0;
         // SAFETY: the driver is initialised; a valid place to write to.
         unsafe { call!(cuDeviceGetCount(&raw mut count)) }?;

@@ -9,6 +9,7 @@ use cudarc::driver::sys::{self, CUevent, CUgraph, CUgraphNode, CUresult, CUstrea
 use libloading::Library;
 
 use crate::error::{Absent, Error, Result};
+use crate::trace;
 
 /// The names under which cudarc's loader looks for the driver, in its order: the probe must find the same library.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
@@ -124,8 +125,28 @@ impl Driver {
         match unsafe { sys::cuInit(0) } {
             CUresult::CUDA_SUCCESS => Ok(Self { elapsed_time, capture_info }),
             CUresult::CUDA_ERROR_NO_DEVICE => Err(Absent::Device { ordinal: 0, count: 0 }),
-            status => Err(absent(check("cuInit", status).err().map_or_else(String::new, |e| e.to_string()))),
+            status => {
+                let reason = check("cuInit", status).err().map_or_else(String::new, |e| e.to_string());
+                let reason = format!("{reason}{}", advice(status));
+                trace::event!(WARN, "the CUDA driver is there and does not work", reason = reason.as_str());
+                Err(absent(reason))
+            }
         }
+    }
+}
+
+/// What helps where the driver is there and does not begin.
+fn advice(status: CUresult) -> &'static str {
+    match status {
+        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {
+            " (the driver's library and its kernel module are of different versions, as after an update: restart the machine, \
+             or in a container, update the host's driver)"
+        }
+        CUresult::CUDA_ERROR_UNKNOWN => {
+            " (as after the machine slept, or without rights to `/dev/nvidia*`: see the kernel's log, and load the module \
+             `nvidia_uvm` again or restart the machine)"
+        }
+        _ => "",
     }
 }
 

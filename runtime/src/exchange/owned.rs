@@ -17,7 +17,7 @@ use crate::tensor::DeviceTensor;
 
 /// A tensor that could not be given away without a copy, and why. `?` drops the tensor if the function's error is an
 /// [`Error`].
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{reason}")]
 pub struct Kept {
     /// The tensor, unchanged.
@@ -25,6 +25,8 @@ pub struct Kept {
     /// Why it was not given away.
     pub reason: Error,
 }
+
+crate::message::debug!(Kept);
 
 impl From<Box<Kept>> for Error {
     fn from(kept: Box<Kept>) -> Self {

@@ -3,10 +3,11 @@
 //! cudarc's loader looks only for bare names and panics if there is none, and its safe layer gives no machine code. So
 //! this file loads the dozen functions that it needs. A library is never unloaded, because NVRTC has state of its own.
 
+use std::error::Error as _;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::{fmt, fs};
 
 use crate::compile_log::CompileLog;
 use crate::error::{CompileFailure, Error, Result};
@@ -69,6 +70,33 @@ impl Functions {
     }
 }
 
+/// Why a library can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    NotThere,
+    /// The loader's message.
+    DoesNotLoad(String),
+    /// Its version.
+    TooOld((u32, u32)),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotThere => f.write_str("is not there"),
+            Self::DoesNotLoad(reason) => write!(f, "does not load ({reason})"),
+            Self::TooOld((major, minor)) => {
+                write!(f, "is too old: it is of CUDA {major}.{minor}, and 12.0 or newer is needed")
+            }
+        }
+    }
+}
+
+/// The loader's message; the error itself only says that it failed.
+fn cause(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 /// A loaded NVRTC.
 pub(super) struct Library {
     functions: Functions,
@@ -83,9 +111,13 @@ pub(crate) struct Made {
 }
 
 impl Library {
-    /// Loads a library, which may be a bare name for the system's loader. `None` if it does not exist, does not load,
-    /// or is older than CUDA 12, the first version that knows sm_90a.
-    pub(super) fn open(path: &Path) -> Option<Self> {
+    /// Loads a library, which may be a bare name for the system's loader, and is not older than CUDA 12, the first
+    /// version that knows sm_90a.
+    pub(super) fn open(path: &Path) -> Result<Self, Unusable> {
+        // The loader would wait for whoever writes to a pipe.
+        if fs::metadata(path).is_ok_and(|data| !data.is_file()) {
+            return Err(Unusable::DoesNotLoad("it is not a file".to_owned()));
+        }
         // NVRTC opens its builtins by their bare name when it first compiles. It finds them only if they are already
         // loaded or on the loader's path.
         if let Some(builtins) = path.parent().and_then(builtins_in) {
@@ -93,14 +125,26 @@ impl Library {
             std::mem::forget(unsafe { libloading::Library::new(builtins) });
         }
         // SAFETY: as above.
-        let library = unsafe { libloading::Library::new(path) }.ok()?;
-        let functions = Functions::load(&library).ok()?;
+        let library = unsafe { libloading::Library::new(path) }.map_err(|error| {
+            let reason = cause(&error);
+            // A bare name that the system's loader doesn't find. (What the library itself needs may be missing, too.)
+            let is_missing = cfg!(windows) || reason.starts_with(&format!("{}: cannot open", path.display()));
+            let is_there = fs::exists(path).unwrap_or(true);
+            if is_missing && !is_there { Unusable::NotThere } else { Unusable::DoesNotLoad(reason) }
+        })?;
+        let functions = Functions::load(&library).map_err(|error| Unusable::DoesNotLoad(cause(&error)))?;
         std::mem::forget(library);
         let (mut major, mut minor) = (0, 0);
         // SAFETY: two valid places to write to.
         let status = unsafe { (functions.nvrtcVersion)(&raw mut major, &raw mut minor) };
-        let version = (u32::try_from(major).ok()?, u32::try_from(minor).ok()?);
-        (status == 0 && version.0 >= 12).then_some(Self { functions, version })
+        let version = (u32::try_from(major).unwrap_or(0), u32::try_from(minor).unwrap_or(0));
+        if status != 0 {
+            return Err(Unusable::DoesNotLoad(format!("it doesn't say its version (nvrtcVersion gives {status})")));
+        }
+        if version.0 < 12 {
+            return Err(Unusable::TooOld(version));
+        }
+        Ok(Self { functions, version })
     }
 
     fn check(&self, call: &'static str, status: Status) -> Result<()> {

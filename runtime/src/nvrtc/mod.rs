@@ -15,7 +15,7 @@ use crate::cache::{CacheKey, KernelCache};
 use crate::error::{Error, Result};
 
 use library::Library;
-pub(crate) use library::Made;
+pub(crate) use library::{Made, Unusable};
 
 /// An NVRTC that is known to load.
 pub(crate) struct Nvrtc {
@@ -25,20 +25,20 @@ pub(crate) struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The NVRTC of a library file, or of a bare name for the system's loader; `None` if it can't be used.
-    pub(crate) fn at(path: &Path) -> Option<&'static Self> {
+    /// The NVRTC of a library file, or of a bare name for the system's loader.
+    pub(crate) fn at(path: &Path) -> Result<&'static Self, Unusable> {
         static KNOWN: Mutex<BTreeMap<PathBuf, &'static Nvrtc>> = Mutex::new(BTreeMap::new());
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(nvrtc) = known.get(&path) {
-            return Some(nvrtc);
+            return Ok(nvrtc);
         }
         let nvrtc: &'static Self = Box::leak(Box::new(Self::remembered_or_loaded(&path)?));
         known.insert(path, nvrtc);
-        Some(nvrtc)
+        Ok(nvrtc)
     }
 
-    fn remembered_or_loaded(path: &Path) -> Option<Self> {
+    fn remembered_or_loaded(path: &Path) -> Result<Self, Unusable> {
         let file = fs::metadata(path).ok();
         let make = |version, library| Self { path: path.to_owned(), version, library };
         let memory = KernelCache::of_user().zip(file.and_then(|f| Some((f.len(), f.modified().ok()?))));
@@ -46,7 +46,7 @@ impl Nvrtc {
         if let Some((cache, key)) = &memory
             && let Some(version) = cache.load(*key).as_deref().and_then(parse_version)
         {
-            return Some(make(version, OnceLock::new()));
+            return Ok(make(version, OnceLock::new()));
         }
         let library = Library::open(path)?;
         let version = library.version;
@@ -54,7 +54,7 @@ impl Nvrtc {
             // If this fails, the next process loads the library again.
             let _ = cache.store(*key, format!("{}.{}", version.0, version.1).as_bytes());
         }
-        Some(make(version, OnceLock::from(library)))
+        Ok(make(version, OnceLock::from(library)))
     }
 
     /// Compiles a source. `cubin` says whether the options ask for machine code.
@@ -66,11 +66,14 @@ impl Nvrtc {
         if let Some(library) = self.library.get() {
             return Ok(library);
         }
-        let opened = Library::open(&self.path).filter(|library| library.version == self.version);
-        let opened = opened.ok_or_else(|| Error::Nvrtc {
+        let changed = |what: String| Error::Nvrtc {
             call: "library",
-            message: format!("{} loaded before and does not any more", self.path.display()),
-        })?;
+            message: format!("{} loaded before and does not any more: it {what}", self.path.display()),
+        };
+        let opened = Library::open(&self.path).map_err(|unusable| changed(unusable.to_string()))?;
+        if opened.version != self.version {
+            return Err(changed(format!("is of CUDA {}.{}", opened.version.0, opened.version.1)));
+        }
         Ok(self.library.get_or_init(|| opened))
     }
 }

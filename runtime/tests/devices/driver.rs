@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use epilogue_runtime::bundle::Builder;
-use epilogue_runtime::{Arch, Device, Error, testing};
+use epilogue_runtime::{Absent, Arch, Device, Error, testing};
 
 use super::{FROM_BUNDLE, ON_FAKE_DRIVER, source};
 
@@ -17,17 +17,26 @@ fn a_driver_without_a_device_is_absence() {
     if let Ok(expected) = std::env::var(EXPECTED_ABSENCE) {
         let Err(Error::Absent(absent)) = Device::cuda(0) else { panic!("the driver has no device") };
         assert!(absent.to_string().contains(&expected), "{absent}");
+        let Err(Error::Absent(of_another)) = Device::cuda(7) else { panic!("the driver has no device") };
+        let is_counted = matches!(absent, Absent::Device { .. });
+        assert!(!is_counted || of_another.to_string().starts_with("CUDA device 7 does not exist"), "{of_another}");
         assert_eq!(Device::best().unwrap(), Device::cpu());
+        assert_eq!(Device::best_with_reason().unwrap(), (Device::cpu(), Some(absent)));
         return;
     }
     if std::env::var_os(ON_FAKE_DRIVER).is_some() || !cfg!(target_os = "linux") {
         return;
     }
     let driver = FakeDriver::new("absence");
-    // CUDA_ERROR_NO_DEVICE; CUDA_ERROR_STUB_LIBRARY, as of the toolkit's stub; a driver that counts no device.
-    for (status, devices, expected) in
-        [("100", "1", "this machine has 0"), ("34", "1", "cuInit failed"), ("0", "0", "this machine has 0")]
-    {
+    // CUDA_ERROR_NO_DEVICE; CUDA_ERROR_STUB_LIBRARY, as of the toolkit's stub; a driver that counts no device;
+    // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH and CUDA_ERROR_UNKNOWN.
+    for (status, devices, expected) in [
+        ("100", "1", "this machine has 0"),
+        ("34", "1", "cuInit failed"),
+        ("0", "0", "this machine has 0"),
+        ("803", "1", "restart the machine"),
+        ("999", "1", "nvidia_uvm"),
+    ] {
         let mut child = driver.command(&["--exact", NAME]);
         child.env("FAKE_DRIVER_INIT", status).env("FAKE_DRIVER_DEVICES", devices).env(EXPECTED_ABSENCE, expected);
         assert_success(&mut child);

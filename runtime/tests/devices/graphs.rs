@@ -3,6 +3,8 @@
 use std::ptr;
 
 use cudarc::driver::sys;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use epilogue_runtime::bundle::Builder;
 use epilogue_runtime::{
     Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, Launch, Site,
@@ -133,6 +135,19 @@ fn what_cannot_be_captured_is_refused() {
         });
         captured(step(&kernel, 2.0, &x, &x, &kept.unwrap()));
         assert!(graph.unwrap().is_empty());
+        // Nor is what comes after a panic in the function, which ends the capture, too.
+        let mut kept = None;
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            device.capture(|stream| -> Result<(), Error> {
+                kept = Some(stream.clone());
+                step(&kernel, 2.0, &x, &x, stream)?;
+                resume_unwind(Box::new("a panic in the function"))
+            })
+        }));
+        assert!(panicked.is_err());
+        captured(step(&kernel, 2.0, &x, &x, &kept.unwrap()));
+        step(&kernel, 2.0, &x, &x, &device.new_stream().unwrap()).unwrap();
+        assert_eq!(first(&x), 3.0, "{device}");
         let other = Device::emulated(Arch::SM_80).unwrap();
         let graph = other.capture(|_| Ok::<_, Error>(())).unwrap();
         assert!(matches!(graph.launch(&device.new_stream().unwrap()), Err(Error::Device { .. })));

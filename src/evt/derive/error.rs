@@ -3,7 +3,7 @@
 use crate::evt::TreeError;
 
 /// Why a derivative can't be made.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeriveError {
     /// The forward tree is wrong itself.
@@ -119,3 +119,5 @@ pub enum DeriveError {
         over: &'static str,
     },
 }
+
+epilogue_runtime::message::debug!(DeriveError);

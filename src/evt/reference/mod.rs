@@ -212,7 +212,7 @@ pub struct Wrong {
 }
 
 /// Missing or wrong arguments of the reference.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum ReferenceError {
     /// The number of arguments is not the number of parameters.
     #[error("{given} arguments for {needed} parameters; give one for each, in the order of declaration")]
@@ -261,3 +261,5 @@ pub enum ReferenceError {
         name: &'static str,
     },
 }
+
+epilogue_runtime::message::debug!(ReferenceError);

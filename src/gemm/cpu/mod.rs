@@ -74,9 +74,9 @@ use crate::evt::{Axis, Binding, BroadcastClass, Form, OutputKind, ParameterClass
 use crate::gemm::problem::digits::{BatchAxes, has_digits, shape_of};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Grouping, WholePanels};
-use crate::parallel;
 use crate::simd::stream;
 use crate::sync::lock;
+use crate::{exhaustion, parallel};
 
 /// How operands of these types are multiplied and summed.
 fn accumulation(a: ElementType, b: ElementType) -> Result<Accumulation, Error> {
@@ -156,7 +156,7 @@ const fn multiplies_matrices(_: ElementType, _: ElementType) -> bool {
 ///
 /// # Errors
 /// [`Error::OperandTypes`], a tensor that is not on the CPU, or not enough memory for what an epilogue's parts leave for each
-/// other. Then nothing has been written.
+/// other: then nothing has been written. Not enough memory for a thread's tiles: then a part of the results may be.
 pub(crate) fn execute(
     programs: &Programs,
     phases: &Phases,
@@ -252,10 +252,10 @@ fn execute_in(
     }
     let compiled = programs.get(phases, &scalars);
     let whole = Whole { phases, extents, groups, products, views, tile };
-    let run = match &compiled.program {
+    let run = exhaustion::caught(|| match &compiled.program {
         Typed::F32(prepared) => whole.run(prepared, &compiled.memory, order),
         Typed::F64(prepared) => whole.run(prepared, &compiled.memory, order),
-    };
+    });
     drop(access);
     run
 }
@@ -317,7 +317,7 @@ impl Whole<'_> {
     /// product. Either gives the same bits.
     ///
     /// # Errors
-    /// There is not enough memory for what the parts leave for each other. Then nothing has been written.
+    /// There is not enough memory for what the parts leave for each other: then nothing has been written.
     fn run<T: Arithmetic>(
         &self,
         prepared: &[Prepared<T>],

@@ -10,6 +10,7 @@ use super::element::Arithmetic;
 use super::exponentials;
 use super::lower::{Kind, lower_functions};
 use crate::evt::{AtInfinity, Axis, Reducer};
+use crate::exhaustion::resize;
 use crate::expr::Function;
 use crate::simd;
 
@@ -45,7 +46,9 @@ impl Own {
 
     /// The running results of this many lines without elements.
     pub(super) fn start(&self, entries: usize) -> Vec<f64> {
-        self.identity.iter().flat_map(|x| std::iter::repeat_n(*x, entries)).collect()
+        let mut all = Vec::new();
+        self.identity.iter().enumerate().for_each(|(i, x)| resize(&mut all, (i + 1) * entries, *x));
+        all
     }
 
     /// Combines a block into the running results of its tile. Its rows, of `width` elements, are the tile's rows from `first`

@@ -13,6 +13,7 @@ use super::kernel::{self, General, Matrix, Written, dots, general, row, transpos
 use super::patches::gather;
 use super::tile::{Extents, Tile};
 use crate::ElementType;
+use crate::exhaustion::{grow, resize};
 use crate::gemm::problem::WholePanels;
 use crate::gemm::problem::patches::Patches;
 use crate::simd::lines::Lines;
@@ -236,11 +237,11 @@ impl Product<'_> {
             }
             Accumulation::Integers(exact) => {
                 wide_tile.clear();
-                wide_tile.resize(length, 0.0);
+                resize(wide_tile, length, 0.0);
                 let all = self.depth(tile);
                 // SAFETY: the caller's promise.
                 if self.has_columns() || unsafe { !self.integers_by_words(tile, all.clone(), words, wide_tile) } {
-                    narrow_tile.resize(length, 0.0);
+                    resize(narrow_tile, length, 0.0);
                     for first in all.clone().step_by(exact) {
                         let depth = first..all.end.min(first + exact);
                         // SAFETY: the caller's promise.
@@ -269,7 +270,7 @@ impl Product<'_> {
             // SAFETY: the caller's promise.
             return unsafe { self.floats_by_words(tile, depth, words, to) };
         }
-        sums.resize(to.len(), 0.0);
+        resize(sums, to.len(), 0.0);
         // SAFETY: the caller's promise.
         let done = unsafe { self.floats_by_words(tile, depth, words, sums) };
         if done {
@@ -306,7 +307,7 @@ impl Product<'_> {
             // SAFETY: the caller's promise.
             return unsafe { self.multiply(tile, depth, panels, to, PANEL) };
         }
-        sums.resize(to.len(), C::ZERO);
+        resize(sums, to.len(), C::ZERO);
         // SAFETY: the caller's promise.
         unsafe { self.multiply(tile, depth, panels, sums, PANEL) };
         to.iter_mut().zip(sums).for_each(|(to, x)| *to = T::from_f64(x.to_f64()));
@@ -339,7 +340,7 @@ impl Product<'_> {
                 Way::ByRows => self.panels(tile, depth, panels, to, [n as isize, 1], panel),
                 Way::ByColumns => {
                     let mut columns = std::mem::take(&mut panels.columns);
-                    columns.resize(columns.len().max(to.len()), C::ZERO);
+                    grow(&mut columns, to.len(), C::ZERO);
                     self.panels(tile, depth, panels, &mut columns[..to.len()], [1, m as isize], panel);
                     transpose(&columns, m, n, to);
                     panels.columns = columns;
@@ -443,7 +444,7 @@ impl Product<'_> {
                 None => widened(&self.a, self.a_from(tile, k), [rows, depth], panel),
                 Some(patches) => {
                     let (of_rows, of_depth) = (tile.rows.start..tile.rows.start + rows, k..k + depth);
-                    panel.resize(panel.len().max(rows * depth), C::ZERO);
+                    grow(panel, rows * depth, C::ZERO);
                     let (to, images) = (&mut panel[..rows * depth], self.images(tile));
                     if patches.are_columns() {
                         gather(patches, &images, of_depth, of_rows, to);
@@ -517,7 +518,7 @@ unsafe fn widened<C: Multiplied>(
     if view.element == C::ELEMENT {
         return Matrix { pointer: from.cast::<C>(), row, column };
     }
-    panel.resize(panel.len().max(rows * columns), C::ZERO);
+    grow(panel, rows * columns, C::ZERO);
     let size = view.element.size() as isize;
     let by_columns = row == 1 && column != 1;
     let (outer, inner) = if by_columns { (columns, rows) } else { (rows, columns) };

@@ -12,6 +12,7 @@ use super::program::TileReduction;
 use super::tile::Tile;
 use crate::ElementType;
 use crate::evt::{Axis, ReduceOp};
+use crate::exhaustion::{repeated, resize};
 use crate::simd::{Vectorised, dispatch};
 
 /// The result of a reduction without elements.
@@ -56,8 +57,8 @@ impl Results {
             let values = own.start(count);
             return Self { reduction, values, indices: Vec::new() };
         }
-        let indices = if reduction.op.gives_index() { vec![f64::INFINITY; count] } else { Vec::new() };
-        let values = vec![identity(reduction.op); count];
+        let indices = if reduction.op.gives_index() { repeated(f64::INFINITY, count) } else { Vec::new() };
+        let values = repeated(identity(reduction.op), count);
         Self { reduction, values, indices }
     }
 
@@ -117,9 +118,9 @@ pub(super) fn start(reduction: &TileReduction, tile: &Tile) -> Vec<f64> {
     if let Some(own) = &reduction.own {
         return own.start(entries);
     }
-    let mut partial = vec![identity(reduction.op); entries];
+    let mut partial = repeated(identity(reduction.op), entries);
     if reduction.op.gives_index() {
-        partial.resize(2 * entries, f64::INFINITY);
+        resize(&mut partial, 2 * entries, f64::INFINITY);
     }
     partial
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::element::{Arithmetic, View};
 use super::product::{BlockScales, PANEL, Panels, Product};
 use super::tile::Tile;
+use crate::exhaustion::resize;
 use crate::gemm::problem::scaled::SCALE_BLOCK;
 use crate::simd::{Vectorised, dispatch};
 
@@ -23,8 +24,8 @@ impl Product<'_> {
     ) {
         let Panels { narrow, narrow_tile: sums, block, .. } = panels;
         sums.clear();
-        sums.resize(to.len(), 0.0);
-        block.resize(to.len(), 0.0);
+        resize(sums, to.len(), 0.0);
+        resize(block, to.len(), 0.0);
         let depth = self.depth(tile);
         for (number, first) in depth.clone().step_by(SCALE_BLOCK).enumerate() {
             // SAFETY: the caller's promise.

@@ -10,6 +10,7 @@ use super::reduce;
 use super::step::{IntegerStep, Place, Step};
 use super::tile::{Extents, STRIP, Tile, TileShape};
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
+use crate::exhaustion::{repeated, resize};
 use crate::simd;
 use crate::simd::lines::Lines;
 
@@ -50,7 +51,8 @@ pub(super) struct Bank<U> {
 
 impl<U: Copy> Bank<U> {
     fn new<T>(program: &Program<T>, shape: TileShape, zero: U) -> Self {
-        let registers = |section: &Section, length: usize| vec![vec![zero; length]; section.registers];
+        let registers =
+            |section: &Section, length: usize| (0..section.registers).map(|_| repeated(zero, length)).collect();
         Self {
             singles: vec![zero; program.singles.registers],
             rows: registers(&program.rows, shape.n),
@@ -62,7 +64,7 @@ impl<U: Copy> Bank<U> {
     fn have_blocks(&mut self, count: usize, length: usize, zero: U) {
         self.blocks.resize_with(self.blocks.len().max(count), Vec::new);
         for block in self.blocks.iter_mut().filter(|block| block.len() < length) {
-            block.resize(length, zero);
+            resize(block, length, zero);
         }
     }
 

@@ -19,6 +19,7 @@ use super::product::{KEPT_BYTES, Packed, Product, WordPanels};
 use super::taps::Taps;
 use super::tile::Tile;
 use crate::ElementType;
+use crate::exhaustion::{grow, resize};
 use crate::gemm::problem::WholePanels;
 
 /// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
@@ -261,7 +262,7 @@ impl Product<'_> {
         let (m, n) = (tile.rows.len(), tile.columns.len());
         let (a, b) = self.sources(tile, depth.start);
         let mut sums = std::mem::take(&mut memory.sums);
-        sums.resize(to.len(), 0);
+        resize(&mut sums, to.len(), 0);
         // SAFETY: the caller's promise.
         unsafe {
             let is_packed = self.is_packed::<W>(tile, &depth, flipped);
@@ -518,7 +519,7 @@ unsafe fn packed<W: Words>(
         memory.packed.clear();
         memory.layout = layout;
     }
-    memory.packed.resize(memory.packed.len().max(number + 1), None);
+    grow(&mut memory.packed, number + 1, None);
     let contents = match memory.packed[number] {
         Some((known, contents)) if known == of => contents,
         _ => {

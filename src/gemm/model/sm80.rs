@@ -34,7 +34,7 @@ pub struct Workload<'a> {
 }
 
 /// Why a tile can't be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// It has too few columns for the accumulators.
     #[error("a warp of tile {tile} has too few columns for {accumulators} accumulators of these operands")]
@@ -88,6 +88,8 @@ pub enum Misfit {
         limit: usize,
     },
 }
+
+epilogue_runtime::message::debug!(Misfit);
 
 impl Misfit {
     /// Whether it says of a tile what another says of a larger one.

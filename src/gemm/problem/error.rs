@@ -35,7 +35,7 @@ use crate::evt::TreeError;
 /// assert_eq!(error.to_string(), "A of shape [2, 3] and B of shape [4, 5] differ in K: A is [M, K], B is [K, N]");
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The function is not a valid epilogue.
@@ -679,6 +679,8 @@ pub enum Error {
         needed: String,
     },
 }
+
+epilogue_runtime::message::debug!(Error);
 
 /// What can be wrong with arguments by name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Why images, window and filters do not form a convolution.
 
 /// Why images, a window and filters are no convolution. Nothing has been written when a run returns one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
     /// The window has too many axes, or none.
@@ -268,6 +268,8 @@ pub enum PatchError {
         reason: String,
     },
 }
+
+epilogue_runtime::message::debug!(PatchError);
 
 fn of_group(groups: usize) -> String {
     if groups == 1 { String::new() } else { format!(" of each of {groups} groups") }

@@ -3,7 +3,7 @@
 use crate::ElementType;
 
 /// Why rows are not picked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowsError {
     /// An index that doesn't have one axis.
@@ -56,6 +56,8 @@ pub enum RowsError {
         given: bool,
     },
 }
+
+epilogue_runtime::message::debug!(RowsError);
 
 /// What an index of so many rows may hold.
 pub(super) fn allowed(rows: usize) -> String {

@@ -3,7 +3,7 @@
 use crate::ElementType;
 
 /// Why a product has no scales of blocks. Nothing has been written when a run returns one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScaleError {
     /// One operand alone has scales.
@@ -73,6 +73,8 @@ pub enum ScaleError {
         given: bool,
     },
 }
+
+epilogue_runtime::message::debug!(ScaleError);
 
 const fn planned_for(scaled: bool) -> &'static str {
     if scaled { "block scales" } else { "no block scales" }

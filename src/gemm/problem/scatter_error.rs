@@ -4,7 +4,7 @@ use super::rows_error::allowed;
 use crate::ElementType;
 
 /// Why rows are not scattered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScatterError {
     /// An index without a number for each row.
@@ -76,6 +76,8 @@ pub enum ScatterError {
         given: bool,
     },
 }
+
+epilogue_runtime::message::debug!(ScatterError);
 
 const fn planned_for(scattered: bool) -> &'static str {
     if scattered { "scattered rows" } else { "rows in their order" }

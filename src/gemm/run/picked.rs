@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::exhaustion::try_repeated;
 use crate::gemm::problem::{Error, Left, Problem, RowsError};
 
 /// The row of A that each row of the product is, if an index picks them; 0 for rows that no group has.
@@ -15,7 +16,7 @@ pub(crate) fn read_picked(
 ) -> Result<Option<Vec<usize>>, Error> {
     let Some(picked) = a.picked() else { return Ok(None) };
     let (given, limit) = (picked.index.to_vec::<i32>()?, a.tensor().shape()[0]);
-    let mut rows = vec![0; given.len()];
+    let mut rows = try_repeated(0, given.len())?;
     let mut read = |place: usize| {
         let row = usize::try_from(given[place]).ok().filter(|row| *row < limit);
         rows[place] = row.ok_or(RowsError::Row { place, given: given[place], rows: limit })?;

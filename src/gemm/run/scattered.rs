@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::later::{OwnArgument, borrowed};
 use crate::Argument;
 use crate::evt::{BroadcastClass, ValidTree};
+use crate::exhaustion::try_repeated;
 use crate::gemm::cpu;
 use crate::gemm::problem::{Error, Left, ScatterError};
 
@@ -38,7 +39,7 @@ impl Placed {
         let given = scattered.index.to_vec::<i32>()?;
         let all = 0..given.len();
         let computed = groups.unwrap_or(std::slice::from_ref(&all)).iter().cloned().flatten();
-        let (mut rows, mut taken) = (vec![None; given.len()], HashMap::new());
+        let (mut rows, mut taken) = (try_repeated(None, given.len())?, HashMap::new());
         for place in computed {
             let number = given[place];
             for (argument, name) in outputs.iter().zip(&names) {

@@ -3,7 +3,7 @@
 use crate::te::dtype::DType;
 
 /// A mistake in an expression, a reduction or a tensor made of them: found as it is built.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpressionError {
     /// Operands of two different types.
@@ -45,6 +45,14 @@ pub enum ExpressionError {
         needed: usize,
         /// How many were given.
         given: usize,
+    },
+    /// A function of too many operations.
+    #[error("the function `{function}` is too long: {reason}")]
+    LongFunction {
+        /// The function.
+        function: String,
+        /// How many operations it has, and how many are allowed.
+        reason: String,
     },
     /// Operations that nest too deeply.
     #[error(
@@ -249,6 +257,8 @@ pub enum ExpressionError {
         given: String,
     },
 }
+
+epilogue_runtime::message::debug!(ExpressionError);
 
 /// The name of a type in messages.
 fn written(dtype: DType) -> String {

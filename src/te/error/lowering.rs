@@ -1,7 +1,7 @@
 //! Errors of lowering: from a schedule, or an automatic plan, to a program for a target.
 
 /// What can't be lowered: a schedule that no program does, or a program that its target can't run.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoweringError {
     /// A split without predication, of an extent that the factor doesn't divide.
@@ -151,3 +151,5 @@ pub enum LoweringError {
         target: &'static str,
     },
 }
+
+epilogue_runtime::message::debug!(LoweringError);

@@ -28,7 +28,7 @@ pub use self::schedule::ScheduleError;
 /// assert!(matches!(error, TeError::Expression(ExpressionError::MixedTypes { .. })));
 /// assert_eq!(error.to_string(), "operands of types f32 and f16 don't mix; convert one with `.cast(…)`");
 /// ```
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeError {
     /// Of an expression, a reduction or a tensor made of them.
@@ -63,10 +63,14 @@ pub enum TeError {
     },
 }
 
+epilogue_runtime::message::debug!(TeError);
+
 /// A failure of the device, shared so that errors can be cloned. Two are equal when their messages are equal.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error(transparent)]
 pub struct DeviceError(Arc<epilogue_runtime::Error>);
+
+epilogue_runtime::message::debug!(DeviceError);
 
 impl DeviceError {
     /// The failure itself.

@@ -1,7 +1,7 @@
 //! Errors of runs: arguments, sizes, and what a program meets.
 
 /// A mistake in a call of something that is built.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// An integer that no index holds.
@@ -35,3 +35,5 @@ pub enum RunError {
         reason: String,
     },
 }
+
+epilogue_runtime::message::debug!(RunError);

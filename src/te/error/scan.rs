@@ -3,7 +3,7 @@
 use crate::te::dtype::DType;
 
 /// A mistake in a scan: its lists, what it reads, and at which step.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
     /// Lists of different lengths in a scan.
@@ -123,3 +123,5 @@ pub enum ScanError {
         most: usize,
     },
 }
+
+epilogue_runtime::message::debug!(ScanError);

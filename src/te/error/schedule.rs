@@ -1,7 +1,7 @@
 //! Errors of schedules: of primitives, and of saved ones.
 
 /// A mistake in a schedule: a primitive that what it is given can't take, or a text that is not a saved schedule.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
     /// A tensor that is not in the schedule.
@@ -161,3 +161,5 @@ pub enum ScheduleError {
         reason: String,
     },
 }
+
+epilogue_runtime::message::debug!(ScheduleError);

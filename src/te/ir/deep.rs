@@ -3,6 +3,8 @@
 
 use std::{panic, thread};
 
+use epilogue_runtime::Error;
+
 use super::stmt::Stmt;
 
 /// Levels that any thread has a stack for.
@@ -12,15 +14,18 @@ const SHALLOW: usize = 32;
 const LEVEL_BYTES: usize = 32 << 10;
 
 /// Does what descends through nested statements, of which there are `levels` at most, on a stack that is deep enough.
-pub(crate) fn descend<T: Send>(levels: usize, work: impl FnOnce() -> T + Send) -> T {
+///
+/// # Errors
+/// The system gives no thread with a stack of this size.
+pub(crate) fn descend<T: Send>(levels: usize, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
     if levels <= SHALLOW {
-        return work();
+        return Ok(work());
     }
     let stack = (2 << 20) + levels * LEVEL_BYTES;
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(stack).spawn_scoped(scope, work);
-        // As any memory that can't be had, it is an end.
-        thread.expect("memory for a stack").join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+        let thread = thread.map_err(|error| Error::Thread { stack, reason: error.to_string() })?;
+        Ok(thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
     })
 }
 
@@ -47,8 +52,11 @@ mod tests {
             let held = std::hint::black_box([levels; 1024]);
             if levels == 0 { 0 } else { 1 + down(levels - 1) + (held[0] - levels) }
         }
-        assert_eq!(descend(SHALLOW, || down(SHALLOW)), SHALLOW);
-        assert_eq!(descend(1000, || down(1000)), 1000);
+        assert_eq!(descend(SHALLOW, || down(SHALLOW)).unwrap(), SHALLOW);
+        assert_eq!(descend(1000, || down(1000)).unwrap(), 1000);
+        // No process has such an address.
+        let refused = descend(usize::MAX >> 16, || ()).unwrap_err();
+        assert!(matches!(refused, Error::Thread { .. }), "{refused}");
     }
 
     #[test]

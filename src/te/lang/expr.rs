@@ -9,6 +9,7 @@ use super::reduce::Reduce;
 use super::tensor::Tensor;
 use super::var::Var;
 use crate::ElementType;
+use crate::expr::identifier::shortened;
 use crate::expr::{Body, Function, Op};
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
@@ -382,7 +383,11 @@ impl Expr {
         if let (Body::Primitive(op), None) = (function.body(), function.cuda()) {
             return Self::apply(*op, operands);
         }
-        let mistake = mistake(function.name(), function.parameters().len(), &operands);
+        let long = || {
+            let reason = function.excess()?;
+            Some(ExpressionError::LongFunction { function: shortened(function.name()), reason }.into())
+        };
+        let mistake = mistake(function.name(), function.parameters().len(), &operands).or_else(long);
         match mistake.map_or_else(|| floats(function.name(), &mut operands), Err) {
             Ok(dtype) => Self::new(dtype, Kind::Call(function, operands)),
             Err(error) => Self::invalid(error),

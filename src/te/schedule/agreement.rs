@@ -60,7 +60,7 @@ impl Schedule {
             if Arc::ptr_eq(&stage.origin, &stage.operation) {
                 continue;
             }
-            let compared = descend(MOST_LEVELS, || compare(self, &given, &sizes, index));
+            let compared = descend(MOST_LEVELS, || compare(self, &given, &sizes, index))?;
             compared.map_err(|reason| {
                 TeError::from(ScheduleError::Origin { stage: stage.origin.name().to_owned(), reason })
             })?;

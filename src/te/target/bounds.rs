@@ -43,7 +43,9 @@ impl Proofs {
         if let Some(known) = proofs.get(&key) {
             return *known;
         }
-        let proved = descend(body.depth(), || accesses_stay_inside(body, sizes, spans));
+        // Without a stack for the proof, code that tests every access is as right.
+        let proof = descend(body.depth(), || accesses_stay_inside(body, sizes, spans));
+        let Ok(proved) = proof else { return false };
         if proofs.len() >= PROOFS {
             proofs.clear();
         }

@@ -1,6 +1,7 @@
 //! From options to a text, a tree, tensors and a plan.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use epilogue::evt::{Types, ValidTree};
@@ -10,7 +11,7 @@ use epilogue::{Device, DeviceTensor, ElementType, Gemm};
 
 use crate::failure::Failure;
 use crate::options::{Layout, On, ProductOptions, SourceOptions};
-use crate::source::{self, Epilogue, Mistakes, Text};
+use crate::source::{self, Epilogue, LONGEST, Mistakes, Text};
 
 /// The text, and all of its epilogues: one at least.
 pub(crate) fn epilogues(options: &SourceOptions) -> Result<(Text, Vec<Epilogue>), Failure> {
@@ -60,12 +61,25 @@ fn text(options: &SourceOptions) -> Result<Text, Failure> {
     }
     let path = options.file.as_deref().unwrap_or(Path::new("-"));
     if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| Failure::file(path, &error))?;
-        return Ok(Text { name: "standard input".to_owned(), text });
+        return all(path, "standard input".to_owned(), std::io::stdin().lock());
     }
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
-    Ok(Text { name: path.display().to_string(), text })
+    let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+    all(path, path.display().to_string(), file)
+}
+
+/// All that there is to read, if that is not too long; of what has no end, no more is read than that.
+fn all(path: &Path, name: String, from: impl Read) -> Result<Text, Failure> {
+    let mut bytes = Vec::new();
+    from.take(LONGEST as u64 + 1).read_to_end(&mut bytes).map_err(|error| Failure::file(path, &error))?;
+    if bytes.len() > LONGEST {
+        return Err(Failure::refused(format_args!(
+            "{name} has more than {LONGEST} bytes, and at most that many are read"
+        )));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Text { name, text }),
+        Err(error) => Err(Failure::refused(format_args!("{name} is not UTF-8: {}", error.utf8_error()))),
+    }
 }
 
 /// The tree for element types of A and B; a mistake is shown at its place.

@@ -548,3 +548,34 @@ fn help_teaches() {
         assert_eq!(run(&[task, "--help"]).status.code(), Some(0));
     }
 }
+
+/// What takes a time that doubles with each line, or is never read to its end, is refused or done at once.
+#[test]
+fn no_text_takes_long() {
+    let begun = std::time::Instant::now();
+    refuses(
+        &["tree", "/dev/zero"],
+        &expect![[r#"
+        error: /dev/zero has more than 1048576 bytes, and at most that many are read
+    "#]],
+    );
+    let layer = "#[epilogue]\nfn layer(accum: Accum) -> Tensor {\n    let d = LAST;\n    d\n}\n";
+    let constants: String = (1..60).map(|i| format!("const C{i}: f32 = C{0} + C{0};\n", i - 1)).collect();
+    let text = format!("const C0: f32 = 1.0;\n{constants}{}", layer.replace("LAST", "accum * C59"));
+    let file = File::new("constants", &text);
+    let output = run(&["tree", file.path()]);
+    assert!(output.status.success() && self::text(&output.stdout).contains("5.764607523034235e17"), "{output:?}");
+    let functions: String =
+        (1..24).map(|i| format!("#[elementwise]\nfn g{i}(x: f32) -> f32 {{\n    g{0}(g{0}(x))\n}}\n", i - 1)).collect();
+    let first = "#[elementwise]\nfn g0(x: f32) -> f32 {\n    x + 1.0\n}\n";
+    let file = File::new("functions", &format!("{first}{functions}{}", layer.replace("LAST", "g23(accum)")));
+    let output = run(&["tree", file.path()]);
+    let said = self::text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("operations, and at most 16384 are allowed"), "{said}");
+    let digits = layer.replace("LAST", &format!("accum + {}.0", "1".repeat(100_000)));
+    let file = File::new("digits", &digits);
+    let output = run(&["tree", file.path()]);
+    let said = self::text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("this number has 100002 characters"), "{said}");
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}

@@ -137,7 +137,84 @@ impl Visit<'_> for Texts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use expect_test::expect_file;
+    use quote::ToTokens as _;
+    use syn::{Attribute, Item};
+
+    /// The public errors of a file, those that derive `Debug`, and those that `message::debug!` is called for.
+    #[derive(Default)]
+    struct Errors {
+        all: Vec<String>,
+        derived: Vec<String>,
+        by_message: Vec<String>,
+    }
+
+    impl Errors {
+        fn of(items: &[Item]) -> Self {
+            let mut errors = Self::default();
+            items.iter().for_each(|item| errors.item(item));
+            errors
+        }
+
+        fn item(&mut self, item: &Item) {
+            match item {
+                Item::Enum(item) => self.named(&item.ident, &item.vis, &item.attrs),
+                Item::Struct(item) => self.named(&item.ident, &item.vis, &item.attrs),
+                Item::Impl(item) => {
+                    let of = item.trait_.as_ref().and_then(|(_, path, _)| path.segments.last());
+                    if of.is_some_and(|of| of.ident == "Error") {
+                        self.all.push(item.self_ty.to_token_stream().to_string());
+                    }
+                }
+                Item::Macro(call) if call.mac.path.to_token_stream().to_string().ends_with("message :: debug") => {
+                    self.by_message.extend(call.mac.tokens.to_string().split(',').map(|name| name.trim().to_owned()));
+                }
+                _ => {}
+            }
+        }
+
+        fn named(&mut self, name: &syn::Ident, visibility: &syn::Visibility, attributes: &[Attribute]) {
+            let derives = |what: &str| {
+                let derived = attributes.iter().filter(|attribute| attribute.path().is_ident("derive"));
+                let mut words = derived.flat_map(|attribute| {
+                    let words = attribute.meta.to_token_stream().to_string();
+                    words.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>()
+                });
+                words.any(|word| word == what)
+            };
+            if derives("Debug") {
+                self.derived.push(name.to_string());
+            }
+            if derives("Error") && matches!(visibility, syn::Visibility::Public(_)) {
+                self.all.push(name.to_string());
+            }
+        }
+    }
+
+    /// A program that ends with an error in `main` prints its `Debug`.
+    #[test]
+    fn every_public_error_prints_its_message_for_debug() {
+        let mut files = Vec::new();
+        for folder in super::CRATES {
+            super::sources(&super::root().join(folder), &mut files).expect("the sources can be read");
+        }
+        let mut count = 0;
+        for path in files {
+            let file = syn::parse_file(&fs::read_to_string(&path).expect("a file")).expect("Rust");
+            let Errors { all, derived, by_message } = Errors::of(&file.items);
+            count += all.len();
+            for error in all {
+                assert!(
+                    by_message.contains(&error) && !derived.contains(&error),
+                    "{}: call `message::debug!` for `{error}` in place of deriving `Debug`",
+                    path.display()
+                );
+            }
+        }
+        assert!(count > 35, "they are found: {count}");
+    }
 
     /// `UPDATE_EXPECT=1 cargo test --workspace --bin xtask messages` renews the list; read what it changes.
     #[test]

@@ -38,7 +38,7 @@ pub struct Descriptor {
 }
 
 /// A descriptor or tile that `wgmma` does not accept, or that this crate does not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptorError {
     /// A base offset that is not 0.
     #[error(
@@ -60,6 +60,8 @@ pub enum DescriptorError {
         operand: Operand,
     },
 }
+
+crate::message::debug!(DescriptorError);
 
 impl Descriptor {
     /// Decodes a descriptor. Unused bits are ignored, as by the hardware.

@@ -35,7 +35,7 @@ pub struct Shape {
 }
 
 /// A combination that `mma.sync` does not have, or that this crate does not support.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "mma.sync m{}n{}k{} with {a:?} times {b:?} into {accumulator:?}{} is not supported; supported are f16/bf16 m16n8k8 \
      and m16n8k16, tf32 m16n8k4 and m16n8k8, f64 m8n8k4 and m16n8k4/k8/k16, s8/u8 m8n8k16 and m16n8k16/k32, fp8 \
@@ -54,6 +54,8 @@ pub struct UnsupportedMma {
     /// Whether a bit-exact model was requested.
     pub exact: bool,
 }
+
+crate::message::debug!(UnsupportedMma);
 
 /// One valid `mma.sync` instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -71,7 +71,7 @@ pub struct Im2col<'a> {
 }
 
 /// Operands of a copy that its map does not allow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PixelError {
     /// The window begins outside of the corners.
     #[error("coordinate {given} of dimension {dimension} must be between the map's corners, {first} and {last}")]
@@ -98,3 +98,5 @@ pub enum PixelError {
         rank: usize,
     },
 }
+
+crate::message::debug!(PixelError);

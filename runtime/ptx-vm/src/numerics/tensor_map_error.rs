@@ -4,7 +4,7 @@ use super::tensor_element::MapElement;
 use super::tensor_field::MapField;
 
 /// Arguments that `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col` refuses.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TensorMapError {
     /// The number of dimensions is not one to five.
     #[error("a tensor map has 1 to 5 dimensions, not {0}")]
@@ -124,3 +124,5 @@ pub enum TensorMapError {
     #[error("the 128 bytes at the tensor map's address are no tensor map of this machine, or were altered")]
     NotAMap,
 }
+
+crate::message::debug!(TensorMapError);

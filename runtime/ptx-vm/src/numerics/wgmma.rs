@@ -11,7 +11,7 @@ use super::matrix;
 use super::mma::{Accumulator, Arithmetic, Operand};
 
 /// A combination that `wgmma` does not have.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "wgmma.mma_async m64n{n} with {a:?} times {b:?} into {accumulator:?} does not exist: n is a multiple of 8 up to 256 \
      (for s8 and u8 a multiple of 16 from 32 on); f16 and fp8 go into f16 or f32, bf16 and tf32 into f32, s8 and u8 into \
@@ -27,6 +27,8 @@ pub struct UnsupportedWgmma {
     /// The type of D.
     pub accumulator: Accumulator,
 }
+
+crate::message::debug!(UnsupportedWgmma);
 
 /// One valid `wgmma.mma_async` instruction of 64 rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -50,7 +50,7 @@ pub struct Detector {
 const LOST: u64 = u64::MAX;
 
 /// The launch has more actors (about four a warp) than the detector can number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a grid of {clusters} clusters is too large for the race detector: launch fewer blocks, or without the detector"
 )]
@@ -58,6 +58,8 @@ pub struct GridTooLarge {
     /// Number of clusters of the grid.
     pub clusters: u32,
 }
+
+crate::message::debug!(GridTooLarge);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

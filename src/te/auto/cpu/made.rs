@@ -9,6 +9,7 @@ use super::job::Task;
 use super::map::Map;
 pub(in crate::te::auto) use super::passes::Chain;
 pub(in crate::te::auto) use super::scan::Scan;
+use crate::exhaustion;
 use crate::simd::stream;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, Layout, Sizes};
@@ -78,13 +79,13 @@ impl Made {
         let access = HostAccess::lock(reads, writes)?;
         // SAFETY: the locks keep everyone else out, outputs overlap nothing, and intermediate memory belongs to this
         // work alone.
-        unsafe {
+        exhaustion::caught(|| unsafe {
             match &mut self.work {
                 Work::Map(map) => map.run(),
                 Work::Scan(scan) => scan.run(),
                 Work::Chain(chain, _) => chain.run(),
             }
-        }?;
+        })?;
         drop(access);
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! they are not computed again. It does this for as many outputs as are computed together.
 
 use super::registers::Registers;
+use crate::exhaustion::grow;
 use crate::te::auto::cpu::program::{Class, Register};
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::lang::expr::{Expr, Kind};
@@ -104,7 +105,7 @@ impl ReuseRegisters {
         filled: usize,
     ) {
         let Registers { f32s, kept, .. } = registers;
-        kept.resize(kept.len().max(rows * count), 0.0);
+        grow(kept, rows * count, 0.0);
         let from = f32s[self.from.number].chunks(lanes);
         for (from, kept) in from.zip(kept.chunks_mut(count)).take(rows) {
             kept[first..first + filled].copy_from_slice(&from[..filled]);

@@ -32,7 +32,9 @@ impl Program {
         };
         printer.header(self);
         printer.indent = 1;
-        descend(self.body.depth(), || printer.block(&self.body));
+        if let Err(error) = descend(self.body.depth(), || printer.block(&self.body)) {
+            let _ = writeln!(printer.out, "// not printed: {error}");
+        }
         printer.out.push_str("}\n");
         printer.out
     }

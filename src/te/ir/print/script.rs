@@ -37,7 +37,8 @@ impl Program {
     /// The program as TVMScript.
     #[must_use]
     pub fn script(&self, style: ScriptStyle) -> String {
-        descend(self.body.depth(), || Printer::new(self, style).program(self))
+        let script = descend(self.body.depth(), || Printer::new(self, style).program(self));
+        script.unwrap_or_else(|error| format!("# not printed: {error}\n"))
     }
 }
 

@@ -44,7 +44,7 @@ impl Program {
     /// [`LoweringError::Unroll`] for a marked loop whose extent is not constant, or that is too long to be written out.
     pub fn unrolled(&self, config: &UnrollConfig) -> Result<Self, TeError> {
         let mut pass = Unroller { config: *config, active: true, steps: 0, depth: 0, loops: 0 };
-        let body = descend(self.body.depth(), || Ok::<_, TeError>(simplify(pass.walk(self.body.clone())?)))?;
+        let body = descend(self.body.depth(), || Ok::<_, TeError>(simplify(pass.walk(self.body.clone())?)))??;
         Ok(Self { body, ..self.clone() })
     }
 }

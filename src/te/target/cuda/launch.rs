@@ -79,7 +79,7 @@ impl CudaTarget {
                 .iter()
                 .try_for_each(|var| Binding::require(program, *var, &plain.emitted.host_counters()))?;
         }
-        let body = descend(program.body.depth(), || inline_indices(partition(with_one_index(program.body.clone()))));
+        let body = descend(program.body.depth(), || inline_indices(partition(with_one_index(program.body.clone()))))?;
         let (device, program, variables) = (device.clone(), program.clone(), variables(program));
         let (proofs, others, memory) = (Proofs::default(), Default::default(), Pool::default());
         Ok(Self { device, program, body, variables, proofs, plain, others, memory })

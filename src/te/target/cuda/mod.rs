@@ -107,7 +107,7 @@ struct Form {
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what a GPU doesn't support.
 fn emit(program: &Program, form: Form) -> Result<CudaProgram, TeError> {
-    descend(program.body.depth(), || emit_here(program, form))
+    descend(program.body.depth(), || emit_here(program, form))?
 }
 
 fn emit_here(program: &Program, form: Form) -> Result<CudaProgram, TeError> {

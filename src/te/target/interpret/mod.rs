@@ -12,6 +12,8 @@ use epilogue_float_mode::in_default_mode;
 
 pub use self::scalar::Scalar;
 
+use epilogue_runtime::HostBytes;
+
 use self::machine::Machine;
 use super::arguments::places;
 use crate::te::dtype::DType;
@@ -108,6 +110,9 @@ fn count(shape: &[usize]) -> Option<usize> {
 /// Unwritten elements; `None` if there is not enough memory.
 fn unwritten(len: usize) -> Option<Vec<Option<Scalar>>> {
     let mut elements = Vec::new();
+    if !HostBytes::have_room(len.saturating_mul(size_of::<Option<Scalar>>())) {
+        return None;
+    }
     elements.try_reserve_exact(len).ok()?;
     elements.resize(len, None);
     Some(elements)
@@ -151,7 +156,7 @@ impl Program {
     /// access out of bounds, a read of unwritten memory, or a division by zero; the error of a requirement that the
     /// sizes break.
     pub fn interpret(&self, arguments: &mut [Array]) -> Result<(), TeError> {
-        in_default_mode(|| descend(self.body.depth(), || self.interpreted(arguments)))
+        in_default_mode(|| descend(self.body.depth(), || self.interpreted(arguments)))?
     }
 
     fn interpreted(&self, arguments: &mut [Array]) -> Result<(), TeError> {

@@ -3,6 +3,8 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
+use epilogue_runtime::HostBytes;
+
 use crate::expr::{Op, Real, fold};
 use crate::te::lang::number;
 use crate::{ElementType, parallel};
@@ -74,7 +76,9 @@ fn layout(bytes: i64) -> Option<Layout> {
 /// Allocates zeroed memory; null if that fails.
 pub(super) unsafe extern "C" fn allocate(bytes: i64) -> *mut u8 {
     // SAFETY: the layout has at least one byte.
-    layout(bytes).map_or(std::ptr::null_mut(), |layout| unsafe { alloc_zeroed(layout) })
+    layout(bytes)
+        .filter(|layout| HostBytes::have_room(layout.size()))
+        .map_or(std::ptr::null_mut(), |layout| unsafe { alloc_zeroed(layout) })
 }
 
 /// Frees memory of `allocate`.

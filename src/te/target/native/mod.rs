@@ -48,7 +48,7 @@ use crate::te::lower::passes::partition::partition;
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what native code can't do: a barrier that not all
 /// threads reach, or an unsupported processor.
 pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
-    in_default_mode(|| descend(program.body.depth(), || compile_here(program)))
+    in_default_mode(|| descend(program.body.depth(), || compile_here(program)))?
 }
 
 fn compile_here(program: &Program) -> Result<NativeKernel, TeError> {
@@ -197,7 +197,7 @@ impl NativeKernel {
         if let Some(code) = versions.get(version) {
             return Ok(Arc::clone(code));
         }
-        let code = Arc::new(descend(self.levels, || self.made(version))?);
+        let code = Arc::new(descend(self.levels, || self.made(version))??);
         versions.insert(version.clone(), Arc::clone(&code));
         Ok(code)
     }

@@ -25,6 +25,10 @@ fn named(items: &Items, path: &syn::Path, module: &Path, chain: usize) -> Result
         return Err(syn::Error::new(path.span(), format_args!("the value of `{}` follows from itself", text())));
     };
     for meaning in meanings(items, path, module) {
+        // A constant that is named twice is computed once: each could name another one twice.
+        if let Some(value) = items.computed.borrow().get(&meaning) {
+            return Ok(*value);
+        }
         if let Some(constant) = items.constants.get(&meaning) {
             let is_f32 = matches!(&*constant.ty, Type::Path(path) if path.path.is_ident("f32"));
             if !is_f32 {
@@ -37,7 +41,9 @@ fn named(items: &Items, path: &syn::Path, module: &Path, chain: usize) -> Result
                 ));
             }
             let module = meaning[..meaning.len() - 1].to_vec();
-            return computed(items, &constant.expr, &module, chain);
+            let value = computed(items, &constant.expr, &module, chain)?;
+            items.computed.borrow_mut().insert(meaning, value);
+            return Ok(value);
         }
         if let Some(value) = standard(&meaning) {
             return Ok(value);

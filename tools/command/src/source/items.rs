@@ -1,5 +1,6 @@
 //! The items of a file that matter: functions under the library's attributes, constants, imports, each with its module.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use proc_macro2::TokenStream;
@@ -42,6 +43,8 @@ pub(super) struct Items {
     pub(super) operations: BTreeMap<Path, Function>,
     pub(super) reducers: BTreeMap<Path, OwnReducer>,
     pub(super) constants: BTreeMap<Path, ItemConst>,
+    /// The values of constants that have been computed.
+    pub(super) computed: RefCell<BTreeMap<Path, f32>>,
     pub(super) imports: BTreeMap<Path, Imports>,
     /// Names that a module defines twice.
     pub(super) repeated: Vec<syn::Error>,

@@ -25,7 +25,7 @@ pub use mistakes::{Mistakes, Text};
 pub use tree::Epilogue;
 
 /// The longest text, in bytes.
-const LONGEST: usize = 1 << 20;
+pub(crate) const LONGEST: usize = 1 << 20;
 
 /// The epilogues of a file, in order.
 ///

@@ -6,6 +6,7 @@ use super::graph::Graph;
 /// longest entry with which its own name begins.
 const LAYERS: &[&str] = &[
     "runtime/float-mode/src",
+    "runtime/ptx-vm/src/message.rs",
     "runtime/ptx-vm/src/numerics",
     "runtime/ptx-vm/src/race",
     "runtime/ptx-vm/src/options.rs",
@@ -30,6 +31,7 @@ const LAYERS: &[&str] = &[
     "runtime/src/cuda",
     "runtime/src/host.rs",
     "runtime/src/host_bytes.rs",
+    "runtime/src/host_lock.rs",
     "runtime/src/host_memory.rs",
     "runtime/src/emulated.rs",
     "runtime/src/status.rs",
@@ -61,10 +63,12 @@ const LAYERS: &[&str] = &[
     "epilogue-macros/src",
     "src/cuda",
     "src/expr",
+    "src/exhaustion.rs",
     "src/simd",
     "src/jit",
     "src/sync.rs",
     "src/parallel/cpus.rs",
+    "src/parallel/forks.rs",
     "src/parallel/patience.rs",
     "src/parallel/jobs.rs",
     "src/parallel/workers.rs",

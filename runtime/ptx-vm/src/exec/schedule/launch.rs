@@ -1,6 +1,6 @@
 //! Checks a launch, prepares the state that all workers share, and runs the workers.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::{Arc, PoisonError};
 
 use crate::error::{LaunchError, LaunchFailure};
@@ -110,12 +110,15 @@ fn run_workers(state: &LaunchState<'_>, shared: &Shared, workers: usize, seed: u
     }
     let mut total = Statistics::default();
     std::thread::scope(|scope| {
+        // Where the system gives fewer threads, those that there are do all.
         let threads: Vec<_> = (1..workers)
-            .map(|n| {
+            .map_while(|n| {
                 let seed = seed.wrapping_add(n as u64 * 0x1234_5678_9abc_def1);
-                scope.spawn(move || worker::work(state, shared, seed))
+                let thread = std::thread::Builder::new();
+                thread.spawn_scoped(scope, move || worker::work(state, shared, seed)).ok()
             })
             .collect();
+        shared.working.fetch_sub((workers - 1 - threads.len()) as u32, AcqRel);
         total.merge(&worker::work(state, shared, seed));
         for thread in threads {
             match thread.join() {
