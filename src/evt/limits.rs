@@ -86,7 +86,7 @@ mod tests {
         for _ in 0..64 {
             let mut builder = FunctionBuilder::new("twice");
             let x = builder.parameter("x");
-            let y = match chain.last() {
+            let y = match chain.last().copied() {
                 Some(inner) => {
                     let once = builder.call(inner, &[x]);
                     builder.call(inner, &[once])

@@ -22,7 +22,7 @@ use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::graph::visit_operations;
 use crate::te::lang::node::Id;
 use crate::te::lang::reduce::Reduce;
-use crate::te::lang::tensor::{Compute, Operation, Tensor};
+use crate::te::lang::tensor::{Compute, Tensor};
 use crate::te::lang::var::Var;
 
 /// The sizes for which operations are compared.
