@@ -147,14 +147,18 @@ fn cases<'a>(file: &str, text: &'a str) -> Vec<Case<'a>> {
         .collect()
 }
 
+/// The lines for which a line stands.
+fn expanded(line: &str) -> &str {
+    MACROS.iter().find(|(name, _)| *name == line).map_or(line, |(_, lines)| lines)
+}
+
 impl Case<'_> {
     /// The correct kernel, or the wrong one.
     fn ptx(&self, correct: bool) -> String {
         let target = if self.arch == 80 { "sm_80" } else { "sm_90a" };
         let (kept, dropped) = if correct { ("+ ", "- ") } else { ("- ", "+ ") };
         let lines = self.lines.iter().filter(|l| !l.starts_with(dropped)).map(|l| l.strip_prefix(kept).unwrap_or(l));
-        let of = |line| MACROS.iter().find(|(name, _)| *name == line).map_or(line, |(_, lines)| lines);
-        let body: Vec<&str> = lines.map(of).collect();
+        let body: Vec<&str> = lines.map(expanded).collect();
         format!(".version 8.6\n.target {target}{PRELUDE}{}\nret;\n}}\n", body.join("\n"))
     }
 

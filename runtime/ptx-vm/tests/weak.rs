@@ -91,9 +91,12 @@ fn store_buffering() {
 #[test]
 fn store_buffering_is_seen_in_every_run() {
     let swap_x = "atom.relaxed.gpu.global.exch.b32 %r7, [%x], 1";
-    for (set_x, ahead, back) in
-        [(SET_X, "", ""), (SET_X, "fence.acq_rel.gpu", "fence.acq_rel.gpu"), (SET_X, "fence.sc.gpu", ""), (swap_x, "", "")]
-    {
+    for (set_x, ahead, back) in [
+        (SET_X, "", ""),
+        (SET_X, "fence.acq_rel.gpu", "fence.acq_rel.gpu"),
+        (SET_X, "fence.sc.gpu", ""),
+        (swap_x, "", ""),
+    ] {
         let (a, b) = ([set_x, ahead, Y0].join(";"), [SET_Y, back, X0].join(";"));
         assert_eq!(outcomes(&[&a, &b], true), BTreeSet::from(["00".to_owned()]), "{ahead}");
     }

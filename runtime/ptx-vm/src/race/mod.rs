@@ -39,7 +39,8 @@ pub use finding::{AccessKind, Agent, Fault, Finding, Hazard, Names, Party, Race,
 pub use history::GlobalHistory;
 pub use observer::{
     Access, At, BarrierArrival, Bulk, BulkWrite, CopyAsync, Footprint, Kind, MbarrierArrival, MbarrierOrder,
-    MbarrierWait, Observer, Order, ProxyFence, Scope, Space, TensorMapFence, shared_address, shared_offset, shared_rank,
+    MbarrierWait, Observer, Order, ProxyFence, Scope, Space, TensorMapFence, shared_address, shared_offset,
+    shared_rank,
 };
 
 #[cfg(test)]

@@ -227,8 +227,9 @@ impl Observer for ClusterDetector {
     fn tensor_map_fence(&mut self, at: At, fence: TensorMapFence<'_>) {
         match fence {
             TensorMapFence::Release => self.warp(at).tensor_map_fence(at.lanes, None),
-            TensorMapFence::Acquire(maps) => by_address(at.lanes, maps)
-                .for_each(|(map, lanes)| self.warp(at).tensor_map_fence(lanes, Some(map))),
+            TensorMapFence::Acquire(maps) => {
+                by_address(at.lanes, maps).for_each(|(map, lanes)| self.warp(at).tensor_map_fence(lanes, Some(map)))
+            }
         }
     }
     fn mbarrier_init_fence(&mut self, at: At) {

@@ -71,7 +71,8 @@ fn arrive(play: &mut Play, warp: u32, lanes: u32, address: u64, expect: u32) {
 fn wait(play: &mut Play, warp: u32, lanes: u32, address: u64) {
     let at = play.at(0, warp, lanes);
     let order = MbarrierOrder::Synchronises;
-    play.c().mbarrier_waited(at, &MbarrierWait { addresses: &[address; 32], order, scope: Scope::Cluster, parity: true });
+    play.c()
+        .mbarrier_waited(at, &MbarrierWait { addresses: &[address; 32], order, scope: Scope::Cluster, parity: true });
 }
 
 /// A bulk load of 1 KiB to offset 0 by warp 0's first lane.

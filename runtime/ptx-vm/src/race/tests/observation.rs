@@ -233,11 +233,8 @@ fn atomics_that_are_performed_side_by_side_may_have_either_order() {
         let mut play = Play::new(3, 1, 32);
         play.global(2, Kind::Atomic, Order::Relaxed, Scope::Gpu, 1, DATA);
         let addresses = [DATA; 32];
-        let atomic = Access {
-            order: Order::Relaxed,
-            scope: Scope::Gpu,
-            ..plain(Space::Global, Kind::Atomic, &addresses, 4)
-        };
+        let atomic =
+            Access { order: Order::Relaxed, scope: Scope::Gpu, ..plain(Space::Global, Kind::Atomic, &addresses, 4) };
         let ats = [play.at(0, 0, 1), play.at(0, 0, 1)];
         (0..2).for_each(|block| play.clusters[block].access(ats[block], &atomic));
         (0..2).for_each(|block| play.clusters[block].observed(ats[block], &atomic));
@@ -252,11 +249,8 @@ fn lanes_of_one_atomic_observe_each_other_in_turn() {
         let mut play = Play::new(1, 1, 32);
         let addresses = [shared_address(0, 64); 32];
         let at = play.at(0, 0, ALL);
-        let atomic = Access {
-            order: Order::Relaxed,
-            scope: Scope::Gpu,
-            ..plain(Space::Shared, Kind::Atomic, &addresses, 4)
-        };
+        let atomic =
+            Access { order: Order::Relaxed, scope: Scope::Gpu, ..plain(Space::Shared, Kind::Atomic, &addresses, 4) };
         play.access_by(0, at, &atomic);
         let at = play.at(0, 0, 1 << lane);
         play.access_by(0, at, &plain(Space::Shared, Kind::Write, &addresses, 4));
