@@ -50,7 +50,7 @@ pub(super) trait Judge {
     fn may_meet(&self, earlier: &Stamp, later: &Stamp) -> bool;
     /// Whether the current access comes after a strong access by any of its lanes.
     fn comes_after_any(&self, earlier: &Stamp) -> bool;
-    /// Whether an atomic has been announced and perhaps not been performed.
+    /// Whether an atomic or a strong read has been announced and perhaps not been performed.
     fn is_pending(&self, earlier: &Stamp) -> bool;
     /// The effect of the current access, if it is a strong write.
     fn chain(&self) -> Chain;
@@ -203,10 +203,35 @@ impl<const READS: usize> Cell<READS> {
         self.end(spill);
     }
 
-    /// Records that a strong read has observed what is written here.
-    pub(super) fn observe<J: Judge>(&mut self, now: &Stamp, judge: &J, spill: &mut Spill) {
-        if self.slots(spill).any(|slot| slot.writes() && slot.is_current()) {
-            self.add(now, judge, spill);
+    /// Records that a strong read, which was recorded, has not observed what is written here.
+    pub(super) fn miss<J: Judge>(&mut self, now: &Stamp, judge: &J, spill: &mut Spill) {
+        let mut missed = 0;
+        let keep = |slot: &mut Stamp| {
+            if slot.actor == now.actor && slot.clock == now.clock && slot.is_alike(now) {
+                missed |= slot.lanes & now.lanes;
+                slot.lanes &= !now.lanes;
+            }
+            slot.lanes != 0
+        };
+        self.change(keep, spill);
+        if missed != 0 {
+            let mut now = now.by(missed);
+            now.outdate();
+            self.add(&now, judge, spill);
+        }
+    }
+
+    /// Changes the accesses since the last weak write, and keeps those for which this is true.
+    fn change(&mut self, mut keep: impl FnMut(&mut Stamp) -> bool, spill: &mut Spill) {
+        let list = self.list();
+        let inline = if list.is_some() { READS - 1 } else { READS };
+        for slot in self.since[..inline].iter_mut().filter(|slot| slot.clock != 0) {
+            if !keep(slot) {
+                *slot = Stamp::NONE;
+            }
+        }
+        if let Some(list) = list {
+            spill.change(list, keep);
         }
     }
 
@@ -240,16 +265,7 @@ impl<const READS: usize> Cell<READS> {
             }
             !is_dominated
         };
-        let list = self.list();
-        let inline = if list.is_some() { READS - 1 } else { READS };
-        for slot in self.since[..inline].iter_mut().filter(|slot| slot.clock != 0) {
-            if !keep(slot) {
-                *slot = Stamp::NONE;
-            }
-        }
-        if let Some(list) = list {
-            spill.change(list, keep);
-        }
+        self.change(keep, spill);
     }
 
     fn add<J: Judge>(&mut self, now: &Stamp, judge: &J, spill: &mut Spill) {

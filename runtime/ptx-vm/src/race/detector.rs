@@ -41,8 +41,8 @@ pub struct Detector {
     /// Rank and offset of the mbarriers that are actors.
     mbarriers: Mutex<HashMap<u32, (u32, u32)>>,
     found: Mutex<Found>,
-    /// For each cluster the atomic that it is about to perform in global memory, as its actor and clock; 0 if there is
-    /// none.
+    /// For each cluster the atomic or strong read that it is about to perform in global memory, as its actor and clock; 0
+    /// if there is none.
     performing: Box<[AtomicU64]>,
 }
 
@@ -103,19 +103,19 @@ impl Detector {
         self.set(cluster, LOST);
     }
 
-    /// A cluster is about to perform an atomic in global memory; without one, it has done so.
-    pub(super) fn perform(&self, cluster: u32, atomic: Option<&Stamp>) {
-        self.set(cluster, atomic.map_or(0, Self::name));
+    /// A cluster is about to perform an atomic or a strong read in global memory; without one, it has done so.
+    pub(super) fn perform(&self, cluster: u32, access: Option<&Stamp>) {
+        self.set(cluster, access.map_or(0, Self::name));
     }
 
-    /// Whether a cluster is about to perform this atomic.
-    pub(super) fn performs(&self, cluster: u32, atomic: &Stamp) -> bool {
+    /// Whether a cluster is about to perform this access.
+    pub(super) fn performs(&self, cluster: u32, access: &Stamp) -> bool {
         let performed = self.performing.get(cluster as usize);
-        performed.is_some_and(|performed| performed.load(Ordering::Acquire) == Self::name(atomic))
+        performed.is_some_and(|performed| performed.load(Ordering::Acquire) == Self::name(access))
     }
 
-    fn name(atomic: &Stamp) -> u64 {
-        u64::from(atomic.actor) << 32 | u64::from(atomic.clock)
+    fn name(access: &Stamp) -> u64 {
+        u64::from(access.actor) << 32 | u64::from(access.clock)
     }
 
     fn set(&self, cluster: u32, value: u64) {

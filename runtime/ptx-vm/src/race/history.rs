@@ -311,12 +311,12 @@ impl GlobalHistory {
         }
     }
 
-    /// Records that a strong read has observed what is written there.
-    pub(super) fn observe<J: Judge>(&self, piece: Piece, judge: &J) {
+    /// Records that a strong read has not observed what is written there.
+    pub(super) fn miss<J: Judge>(&self, piece: Piece, judge: &J) {
         for piece in piece.parts() {
             let chunk = piece.first >> CHUNK_BITS;
             if let Some(shadow) = self.part(chunk).shadow.get_mut(&chunk) {
-                shadow.observe((piece.first % CHUNK) as u32, piece.length, &piece.stamp, judge);
+                shadow.miss((piece.first % CHUNK) as u32, piece.length, &piece.stamp, judge);
             }
         }
     }

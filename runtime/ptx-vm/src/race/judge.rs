@@ -128,7 +128,8 @@ impl Eyes<'_> {
             // Earlier launches have ended. The exceptions are the previous launch, unless it was waited for, and those
             // that may still run even then.
             if earlier.actor >= layout.previous {
-                return lanes_of(self.lanes).all(|lane| self.warp.knowledge(lane).dependency);
+                let waited = |lane| self.warp.knowledge(lane).dependency;
+                return self.warp.base.dependency || lanes_of(self.lanes).all(waited);
             }
             return !(layout.open.0..layout.open.1).contains(&earlier.actor);
         }
@@ -289,7 +290,10 @@ impl Judge for Eyes<'_> {
         let known = |clock: &Clock| clock.own.full().get(local as usize).is_some_and(|&k| k >= earlier.clock);
         // Actors beyond those of the blocks are mbarriers, whose copies belong to the asynchronous proxy itself.
         known(&base.happened)
-            && (!self.asynchronous || !earlier.writes() || local >= self.blocks_end || self.proxy(base).is_some_and(known))
+            && (!self.asynchronous
+                || !earlier.writes()
+                || local >= self.blocks_end
+                || self.proxy(base).is_some_and(known))
     }
 
     #[inline]

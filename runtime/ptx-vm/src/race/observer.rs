@@ -86,6 +86,10 @@ pub enum Kind {
 pub enum Order {
     /// An ordinary access.
     Weak,
+    /// A weak load whose value is only a guess, which an `atom.cas` at the same address checks: loops that build other
+    /// atomics do this. It may meet atomics as a relaxed one does, but it observes nothing, and
+    /// [`Observer::observed`] is not called.
+    Guess,
     /// Strong, but without any order by itself.
     Relaxed,
     /// `ld.acquire`, `atom.acquire`.
@@ -107,10 +111,15 @@ impl Order {
     pub const fn releases(self) -> bool {
         matches!(self, Self::Release | Self::AcquireRelease)
     }
-    /// Whether the access is not weak.
+    /// Whether the access is not weak, or counts as if it were not.
     #[must_use]
     pub const fn is_strong(self) -> bool {
         !matches!(self, Self::Weak)
+    }
+    /// Whether a read observes what is written (PTX ISA 8.8.3, observation order).
+    #[must_use]
+    pub const fn observes(self) -> bool {
+        !matches!(self, Self::Weak | Self::Guess)
     }
 }
 

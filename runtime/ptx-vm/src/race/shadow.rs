@@ -108,11 +108,11 @@ impl<const READS: usize> Page<READS> {
 }
 
 impl<const READS: usize> Page<READS> {
-    /// Records that a strong read has observed what is written here.
-    fn observe<J: Judge>(&mut self, first: u32, length: u32, now: &Stamp, judge: &J, spill: &mut Spill) {
+    /// Records that a strong read has not observed what is written here.
+    fn miss<J: Judge>(&mut self, first: u32, length: u32, now: &Stamp, judge: &J, spill: &mut Spill) {
         if !self.cells.is_empty() {
             let end = ((first + length) >> self.shift) as usize;
-            self.cells[(first >> self.shift) as usize..end].iter_mut().for_each(|cell| cell.observe(now, judge, spill));
+            self.cells[(first >> self.shift) as usize..end].iter_mut().for_each(|cell| cell.miss(now, judge, spill));
         }
     }
 
@@ -238,15 +238,15 @@ impl<const READS: usize> Shadow<READS> {
         }
     }
 
-    /// Records that a strong read of `[first, first + length)` has observed what is written there.
-    pub(super) fn observe<J: Judge>(&mut self, first: u32, length: u32, now: &Stamp, judge: &J) {
+    /// Records that a strong read of `[first, first + length)` has not observed what is written there.
+    pub(super) fn miss<J: Judge>(&mut self, first: u32, length: u32, now: &Stamp, judge: &J) {
         const PAGE32: u32 = PAGE as u32;
         let (mut at, end) = (first, first + length);
         while at < end {
             let within = at % PAGE32;
             let length = (PAGE32 - within).min(end - at);
             if let Some(Some(page)) = self.pages.get_mut((at / PAGE32) as usize) {
-                page.observe(within, length, now, judge, &mut self.spill);
+                page.miss(within, length, now, judge, &mut self.spill);
             }
             at += length;
         }

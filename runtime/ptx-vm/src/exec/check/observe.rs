@@ -59,7 +59,7 @@ pub(in crate::exec) fn scope(flags: u32) -> Scope {
 
 fn order(flags: u32) -> Order {
     if flags & (AccessFlags::GUESS.bits() | AccessFlags::STRONG.bits()) == AccessFlags::GUESS.bits() {
-        return Order::Relaxed;
+        return Order::Guess;
     }
     match (
         flags & AccessFlags::STRONG.bits() != 0,

@@ -170,7 +170,7 @@ impl ClusterDetector {
         if access.order.is_strong() && access.kind != Kind::Read {
             self.releases(at, access);
         }
-        if access.order.is_strong() && access.kind != Kind::Write && access.space == Space::Global {
+        if access.order.observes() && access.kind != Kind::Write && access.space == Space::Global {
             self.announce(at, access);
         }
     }
@@ -205,6 +205,7 @@ impl ClusterDetector {
         let stamp = Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, writes, strong)
             .in_elements(access.element);
         match chain(access) {
+            Chain::None if !writes && access.order.observes() => stamp.informed(),
             Chain::None => stamp,
             Chain::Observes => stamp.current().informed(),
             Chain::Begins | Chain::Continues => stamp.current(),
@@ -293,7 +294,7 @@ impl ClusterDetector {
 
     fn access_global(&mut self, at: At, access: &Access<'_>) {
         let now = self.stamp(at, access);
-        if matches!(access.kind, Kind::Atomic | Kind::Reduction) {
+        if access.kind != Kind::Write && access.order.observes() {
             self.launch.perform(self.index, Some(&now));
         }
         let index = self.warp_index(at);
@@ -384,15 +385,14 @@ impl ClusterDetector {
 
     /// The acquire half of strong reads and atomics.
     pub(super) fn sees(&mut self, at: At, access: &Access<'_>) {
-        match access.kind {
-            Kind::Write => return,
-            Kind::Atomic | Kind::Reduction if access.space == Space::Global => self.launch.perform(self.index, None),
-            Kind::Atomic | Kind::Reduction => {}
-            Kind::Read if access.order.is_strong() => self.observes(at, access),
-            Kind::Read => {}
-        }
-        if access.order == Order::Weak {
+        if access.kind == Kind::Write || !access.order.observes() {
             return;
+        }
+        if access.space == Space::Global {
+            self.launch.perform(self.index, None);
+            if access.stale != 0 {
+                self.misses(at, access);
+            }
         }
         let index = self.warp_index(at);
         for (address, lanes) in by_address(at.lanes, access.addresses) {
@@ -430,26 +430,15 @@ impl ClusterDetector {
         }
     }
 
-    /// Records that a strong read has observed what is written there. It may have seen what others have announced since it
-    /// was announced itself.
-    fn observes(&mut self, at: At, access: &Access<'_>) {
-        let now = self.stamp(at, access).informed();
+    /// Records that lanes have seen older values, and not observed what is written there now.
+    fn misses(&mut self, at: At, access: &Access<'_>) {
+        let now = self.stamp(at, access);
         let index = self.warp_index(at);
         let mut eyes = Eyes::new(&self.launch, &self.warps[index], at.lanes, access.space, &mut self.found);
-        for (address, lanes) in by_address(at.lanes & !access.stale, access.addresses) {
+        for (first, lanes) in by_address(at.lanes & access.stale, access.addresses) {
             eyes.aim(lanes);
-            let stamp = now.by(lanes);
-            match access.space {
-                Space::Shared => {
-                    if let Some(block) = self.blocks.get_mut(shared_rank(address) as usize) {
-                        block.shadow.observe(shared_offset(address), access.size, &stamp, &eyes);
-                    }
-                }
-                Space::Global => {
-                    let piece = Piece { first: address, length: access.size, each: 0, stamp, eyes: lanes };
-                    self.launch.history.observe(piece, &eyes);
-                }
-            }
+            let piece = Piece { first, length: access.size, each: 0, stamp: now.by(lanes), eyes: lanes };
+            self.launch.history.miss(piece, &eyes);
         }
     }
 }
