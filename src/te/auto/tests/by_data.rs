@@ -36,9 +36,8 @@ struct Draw<'a> {
     table: Tensor,
     wide: Tensor,
     next: Tensor,
-    /// The extents of the tables.
+    /// The entries of the tables.
     entries: i64,
-    columns: i64,
 }
 
 /// What an expression may use at its place.
@@ -60,7 +59,6 @@ impl<'a> Draw<'a> {
             wide: placeholder_of(ElementType::F32, [entries, columns], "wide"),
             next: placeholder_of(I32, [entries], "next"),
             entries,
-            columns,
         };
         let (one, two) = (vec![entries as usize], vec![entries as usize, columns as usize]);
         made.add(made.table.clone(), one.clone(), -4..=4);
@@ -164,7 +162,8 @@ impl<'a> Draw<'a> {
 }
 
 /// A size that is a variable or a constant.
-fn size(random: &mut fastrand::Rng, name: &str, given: usize) -> (Expr, usize) {
+fn size(random: &mut fastrand::Rng, name: &str, among: &[usize]) -> (Expr, usize) {
+    let given = among[random.usize(..among.len())];
     let extent = if random.bool() { Var::new(name, DType::I32).into() } else { Expr::int(given as i64) };
     (extent, given)
 }
@@ -192,9 +191,8 @@ fn axes(all: &[Axis]) -> Vec<Expr> {
 
 /// Totals of rows, each of which may read by those before it, and outputs of rows and of points.
 fn rows(random: &mut fastrand::Rng) -> Result<Program, TeError> {
-    let (few, many) = ([1, 2, 3, 5, 17, 70], [1, 2, 5, 16, 33, 130]);
-    let n = size(random, "n", few[random.usize(..few.len())]);
-    let m = size(random, "m", many[random.usize(..many.len())]);
+    let n = size(random, "n", &[1, 2, 3, 5, 17, 70]);
+    let m = size(random, "m", &[1, 2, 5, 16, 33, 130]);
     let mut draw = Draw::new(random);
     let is_down = draw.random.u8(..3) == 0;
     let element = [ElementType::F32, ElementType::F32, ElementType::F16, I32, ElementType::I8][draw.random.usize(..5)];
@@ -282,8 +280,8 @@ fn rows(random: &mut fastrand::Rng) -> Result<Program, TeError> {
 /// Scans of integers that read by their states, by what their columns are reduced to, or by both; and what is computed of a
 /// step's columns.
 fn steps(random: &mut fastrand::Rng) -> Result<Program, TeError> {
-    let steps = size(random, "steps", [2, 3, 7, 20][random.usize(..4)]);
-    let width = size(random, "width", [1, 2, 5, 16, 40][random.usize(..5)]);
+    let steps = size(random, "steps", &[2, 3, 7, 20]);
+    let width = size(random, "width", &[1, 2, 5, 16, 40]);
     let mut draw = Draw::new(random);
     let x = draw.input(I32, &[steps.clone(), width.clone()], "x");
     let shape = vec![steps.0.clone(), width.0.clone()];
