@@ -23,7 +23,9 @@ struct Wanted<'a> {
 fn check(test: &str, inputs: &[(&Tensor, Vec<usize>, &[f32])], wanted: &[Wanted<'_>]) -> Result<(), TeError> {
     let devices = [Some(Device::cpu()), testing::compiler(test).map(|_| emulated(Arch::SM_80))];
     for device in devices.iter().flatten() {
-        for order in ORDERS {
+        // Every kernel of a GPU is compiled for its shape.
+        let is_few = wanted.iter().all(|output| output.values.len() < 64);
+        for order in ORDERS.into_iter().filter(|order| *device == Device::cpu() || is_few || *order == Order::Device) {
             let outputs: Vec<&Tensor> = wanted.iter().map(|output| output.tensor).collect();
             let kernel = te::auto::build(&outputs)?.order(order).build(device)?;
             let given = inputs.iter().map(|(tensor, shape, values)| match tensor.dtype() {
@@ -67,13 +69,15 @@ fn a_total_is_an_index_a_condition_and_an_extent() -> Result<(), TeError> {
     })?;
     let k = te::reduce_axis((0, m), "k");
     let up_to = te::compute([n], "up_to", |[i]| te::sum(k.less(at.at([i])).select(x.at([i, k]), 0.0), [k]))?;
-    let turned = te::compute([n], "turned", |[i]| te::sum(x.at([i.into(), (at.at([i]) + k) % m]) * k, [k]))?;
+    let turned = te::compute([n], "turned", |[i]| {
+        te::sum(x.at([i.into(), (at.at([i]) + k) % m]) * Expr::from(k).cast(te::DType::F32), [k])
+    })?;
     let apart = te::compute([n, m], "apart", |[i, k]| x.at([i, k]) - x.at([i.into(), at.at([i])]))?;
     let after = te::compute([n, m], "after", |[i, k]| {
         let from = at.at([i]) + k;
         from.less(m).select(x.at([i.into(), from.clone()]), table.at([from % p]))
     })?;
-    for (rows, columns, entries) in [(1, 1, 1), (3, 7, 4), (5, 300, 11), (130, 9, 3), (70, 40, 50)] {
+    for (rows, columns, entries) in [(1, 1, 1), (3, 7, 4), (5, 300, 11), (130, 9, 3)] {
         let values = integers_in(rows * columns, rows as u64, -50..=50);
         let tables = integers_in(entries, 5, -9..=9);
         let row = |i: usize| &values[i * columns..(i + 1) * columns];
