@@ -163,7 +163,7 @@ mod tests {
                 Item::Enum(item) => self.named(&item.ident, &item.vis, &item.attrs),
                 Item::Struct(item) => self.named(&item.ident, &item.vis, &item.attrs),
                 Item::Impl(item) => {
-                    let of = item.trait_.as_ref().and_then(|(_, path, _)| path.segments.last());
+                    let of = item.trait_.as_ref().and_then(|(path, _)| path.segments.last());
                     if of.is_some_and(|of| of.ident == "Error") {
                         self.all.push(item.self_ty.to_token_stream().to_string());
                     }
