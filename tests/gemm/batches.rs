@@ -2,7 +2,7 @@
 
 use epilogue::evt::reference::{decode, encode};
 use epilogue::prelude::*;
-use epilogue::{Arch, DeviceTensor, Error};
+use epilogue::{Arch, Arguments, DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::testing;
 
