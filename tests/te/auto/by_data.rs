@@ -152,8 +152,8 @@ fn a_scan_s_columns_choose_an_entry() -> Result<(), TeError> {
         at.at([t]).greater(t).select(table.at([at.at([t]) - 1 - t, at.at([t])]), Expr::from(7.0))
     })?;
     for (time, columns) in [(2, 3), (9, 6), (5, 40)] {
-        let values: Vec<f64> = integers_in(time * columns, 8, -5..=5);
-        let tables: Vec<f64> = integers_in(time * columns, 9, -9..=9);
+        let values: Vec<f32> = integers_in(time * columns, 8, -5..=5);
+        let tables: Vec<f32> = integers_in(time * columns, 9, -9..=9);
         let mut states = values.clone();
         for at in 2 * columns..time * columns {
             states[at] = states[at - columns] - states[at - 2 * columns].min(3.0) + values[at];
