@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::error::Error;
 use crate::sync::lock;
-use epilogue_runtime::{Communicator, CommunicatorError};
+use epilogue_runtime::{Communicator, CommunicatorError, Device, Stream};
 
 /// What comes before the reason of a rank that refuses.
 const REFUSED: char = '!';
@@ -15,11 +15,33 @@ const REFUSED: char = '!';
 pub(super) struct Agreement(Mutex<BTreeSet<String>>);
 
 impl Agreement {
+    /// Runs on the stream, and on the ranks' own, as soon as all ranks agree on `description`.
+    ///
+    /// `put` puts a run's work on two streams. Dry streams come first: they check everything and compile what is missing, so
+    /// that the other ranks hear of a refusal before any rank writes.
+    pub(super) fn run(
+        &self,
+        ranks: &Communicator,
+        device: &Device,
+        stream: &Stream,
+        always: bool,
+        put: impl Fn(&Stream, &Stream) -> Result<(), Error>,
+        description: impl FnOnce() -> Result<String, Error>,
+    ) -> Result<(), Error> {
+        let dry = device.dry_stream();
+        let checked = put(&dry, &dry);
+        if stream.is_dry() {
+            return checked;
+        }
+        self.reach(ranks, always, checked.and_then(|()| description()))?;
+        put(stream, &ranks.stream(device))
+    }
+
     /// Tells the other ranks what this one is about to do, or why it can't; gives the error that this rank's run ends with.
     ///
     /// What all have agreed on before is not exchanged again, unless `always`: except between threads, where it costs
     /// nothing that the run doesn't cost anyway.
-    pub(super) fn reach(
+    fn reach(
         &self,
         ranks: &Communicator,
         always: bool,

@@ -2,17 +2,15 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use epilogue_runtime::{Communicator, Device, DeviceTensor, Stream};
 
 use super::agreement::Agreement;
 use super::error::Error;
-use super::row::chunks;
-use super::rows::{self, Owned, Rows, matrix};
+use super::memory::Memory;
+use super::rows::{self, Owned, Rows, matrix, number_of_chunks};
 use super::trees::{self, Part};
 use crate::gemm::{self, Arithmetic, Gemm, Right};
-use crate::pool::Pool;
 use crate::{Argument, Arguments, Epilogue};
 
 /// What can be said of a [`ColumnParallel`]; [`Default`] is what one wants at first.
@@ -70,15 +68,8 @@ pub struct ColumnParallel<E = ()> {
     product: Gemm<()>,
     chunks: usize,
     agreement: Agreement,
-    memory: Pool<Memory>,
+    memory: Memory,
     epilogue: PhantomData<fn() -> E>,
-}
-
-/// The gathered chunks of A, and their shapes.
-#[derive(Debug)]
-struct Memory {
-    shapes: Vec<Vec<usize>>,
-    tensors: Vec<DeviceTensor>,
 }
 
 impl<E> fmt::Debug for ColumnParallel<E> {
@@ -138,7 +129,7 @@ impl ColumnParallel {
             let advice = "compute it where the rows are whole again, as after a `RowParallel`";
             return Err(Error::Local { epilogue: probe.tree().name(), what, part: "columns", advice });
         }
-        let chunks = if settings.gather_rows { chunks(probe.tree(), settings.chunks, extent)? } else { 1 };
+        let chunks = if settings.gather_rows { number_of_chunks(probe.tree(), settings.chunks, extent)? } else { 1 };
         let product = if chunks == 1 { probe } else { planned(Some(chunks))? };
         Ok(ColumnParallel {
             ranks: ranks.clone(),
@@ -146,7 +137,7 @@ impl ColumnParallel {
             product,
             chunks,
             agreement: Agreement::default(),
-            memory: Pool::default(),
+            memory: Memory::default(),
             epilogue: PhantomData,
         })
     }
@@ -184,20 +175,16 @@ impl<E: Epilogue> ColumnParallel<E> {
             matrix("A", a)?;
             return Ok(self.product.run_arguments(stream, a, b, &arguments)?);
         }
-        let device = self.product.device();
-        let dry = device.dry_stream();
-        if stream.is_dry() {
-            return self.put(&dry, &dry, a, &b, &arguments);
-        }
-        let ready = self.put(&dry, &dry, a, &b, &arguments).map(|()| {
+        let put = |stream: &Stream, between: &Stream| self.put(stream, between, a, &b, &arguments);
+        let description = || {
             let (rows, k, chunks) = (a.shape()[0], a.shape()[1], self.chunks);
-            format!(
-                "call=column-parallel product;rows of each rank={rows};K={k};element type={};chunks={chunks}",
-                a.element_type()
-            )
-        });
-        self.agreement.reach(&self.ranks, self.settings.always_agree, ready)?;
-        self.put(stream, &self.ranks.stream(device), a, &b, &arguments)
+            let element = a.element_type();
+            Ok(format!(
+                "call=column-parallel product;rows of each rank={rows};K={k};element type={element};chunks={chunks}"
+            ))
+        };
+        let (device, always) = (self.product.device(), self.settings.always_agree);
+        self.agreement.run(&self.ranks, device, stream, always, put, description)
     }
 
     fn put(
@@ -213,15 +200,8 @@ impl<E: Epilogue> ColumnParallel<E> {
         let parts = self.ranks.ranks();
         let all: Vec<Rows> =
             rows::chunks(extent, self.chunks).into_iter().map(|range| Rows { parts, extent, range }).collect();
-        let shapes: Vec<Vec<usize>> = all.iter().map(|rows| rows.shape(k)).collect();
-        let kept = self.memory.take(stream, |memory| memory.shapes == shapes);
-        let memory = match kept.filter(|memory| memory.tensors[0].element_type() == a.element_type()) {
-            Some(memory) => memory,
-            None => {
-                let tensors = shapes.iter().map(|shape| stream.zeros_of(a.element_type(), shape));
-                Arc::new(Memory { tensors: tensors.collect::<Result<_, _>>()?, shapes })
-            }
-        };
+        let shapes = all.iter().map(|rows| (a.element_type(), rows.shape(k))).collect();
+        let memory = self.memory.take(stream, shapes)?;
         // The next chunk is on its way before the product of this one waits for its own.
         let mut waiting: Option<(&Rows, &DeviceTensor)> = None;
         for (rows, gathered) in all.iter().zip(&memory.tensors) {

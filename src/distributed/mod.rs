@@ -79,6 +79,7 @@
 mod agreement;
 mod column;
 mod error;
+mod memory;
 mod row;
 mod rows;
 #[cfg(test)]

@@ -2,22 +2,15 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
-
 use epilogue_runtime::{Communicator, Device, DeviceTensor, Stream};
 
 use super::agreement::{Agreement, digest};
 use super::error::Error;
-use super::rows::{self, Owned, Rows, matrix};
+use super::memory::Memory;
+use super::rows::{self, Owned, Rows, matrix, number_of_chunks};
 use super::trees::{self, Part};
 use crate::gemm::{self, Arithmetic, Gemm, Right};
-use crate::pool::Pool;
 use crate::{Argument, Arguments, ElementType, Epilogue};
-
-/// Rows from which on a product is cut into chunks, and into how many, unless it is told otherwise: so that the others'
-/// sums are on their way while a rank multiplies.
-const ROWS_IN_CHUNKS: usize = 1024;
-const CHUNKS: usize = 4;
 
 /// Who gets the sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,15 +101,8 @@ pub struct RowParallel<E = ()> {
     after: Option<Gemm<()>>,
     chunks: usize,
     agreement: Agreement,
-    memory: Pool<Memory>,
+    memory: Memory,
     epilogue: PhantomData<fn() -> E>,
-}
-
-/// Tensors of one run: for each chunk, what is sent, and what is received if that is another.
-#[derive(Debug)]
-struct Memory {
-    shapes: Vec<(ElementType, Vec<usize>)>,
-    tensors: Vec<DeviceTensor>,
 }
 
 impl<E> fmt::Debug for RowParallel<E> {
@@ -173,7 +159,7 @@ impl RowParallel {
         let (product, after, asked) = if settings.place == Place::Before {
             let probe = planned(1, tree.clone())?;
             trees::check_before(probe.tree())?;
-            let chunks = chunks(probe.tree(), settings.chunks, extent)?;
+            let chunks = number_of_chunks(probe.tree(), settings.chunks, extent)?;
             (if chunks == 1 { probe } else { planned(chunks, tree)? }, None, chunks)
         } else {
             let of_sums = trees::of_sums(tree.clone(), sums)?;
@@ -185,7 +171,7 @@ impl RowParallel {
                 let advice = "use `Combine::AllReduce`";
                 return Err(Error::Local { epilogue: after.tree().name(), what, part: "rows", advice });
             }
-            let chunks = chunks(after.tree(), settings.chunks, extent)?;
+            let chunks = number_of_chunks(after.tree(), settings.chunks, extent)?;
             (planned(chunks, trees::partial(&tree, sums))?, Some(after), chunks)
         };
         Ok(RowParallel {
@@ -195,7 +181,7 @@ impl RowParallel {
             after,
             chunks: asked,
             agreement: Agreement::default(),
-            memory: Pool::default(),
+            memory: Memory::default(),
             epilogue: PhantomData,
         })
     }
@@ -232,15 +218,9 @@ impl<E: Epilogue> RowParallel<E> {
         arguments: E::Arguments<'a>,
     ) -> Result<(), Error> {
         let (b, arguments) = (b.into(), arguments.arguments());
-        let device = self.product.device();
-        let dry = device.dry_stream();
-        if stream.is_dry() {
-            return self.put(&dry, &dry, a, &b, &arguments);
-        }
-        // Everything is checked, and what is missing is compiled, before the others are told that this rank is ready.
-        let ready = self.put(&dry, &dry, a, &b, &arguments).and_then(|()| self.description(a, &b));
-        self.agreement.reach(&self.ranks, self.settings.always_agree, ready)?;
-        self.put(stream, &self.ranks.stream(device), a, &b, &arguments)
+        let put = |stream: &Stream, between: &Stream| self.put(stream, between, a, &b, &arguments);
+        let (device, always) = (self.product.device(), self.settings.always_agree);
+        self.agreement.run(&self.ranks, device, stream, always, put, || self.description(a, &b))
     }
 
     /// What must be the same on all ranks.
@@ -275,7 +255,7 @@ impl<E: Epilogue> RowParallel<E> {
         let parts = parts(&self.ranks, self.settings.combine);
         let all: Vec<Rows> =
             rows::chunks(extent, self.chunks).into_iter().map(|range| Rows { parts, extent, range }).collect();
-        let memory = self.memory(stream, &all, n)?;
+        let memory = self.memory.take(stream, self.shapes(&all, n))?;
         let per_chunk = (memory.tensors.len() / all.len()).max(1);
         let mut of_chunk: Vec<Vec<DeviceTensor>> = memory.tensors.chunks(per_chunk).map(<[_]>::to_vec).collect();
         match &self.after {
@@ -302,25 +282,19 @@ impl<E: Epilogue> RowParallel<E> {
         Ok(())
     }
 
-    /// The memory of a run: for each chunk the outputs of its product and, of a reduce-scatter after which there is an
-    /// epilogue, this rank's parts of their sums. Each has an allocation of its own, so that they wait for nothing else.
-    fn memory(&self, stream: &Stream, all: &[Rows], n: usize) -> Result<Arc<Memory>, Error> {
+    /// The tensors of a run: for each chunk the outputs of its product and, if an epilogue follows a reduce-scatter, this
+    /// rank's parts of their sums.
+    fn shapes(&self, all: &[Rows], n: usize) -> Vec<(ElementType, Vec<usize>)> {
         let received = self.after.is_some() && self.settings.combine == Combine::ReduceScatter;
         let mut shapes = Vec::new();
         for rows in all {
-            let sent = self.product.tree().outputs().iter().map(|output| (output.element, rows.shape(n)));
-            shapes.extend(sent);
+            let outputs = || self.product.tree().outputs().iter();
+            shapes.extend(outputs().map(|output| (output.element, rows.shape(n))));
             if received {
-                let outputs = self.product.tree().outputs().iter();
-                shapes.extend(outputs.map(|output| (output.element, vec![rows.range.len(), n])));
+                shapes.extend(outputs().map(|output| (output.element, vec![rows.range.len(), n])));
             }
         }
-        if let Some(memory) = self.memory.take(stream, |memory| memory.shapes == shapes) {
-            return Ok(memory);
-        }
-        let tensors = shapes.iter().map(|(element, shape)| stream.zeros_of(*element, shape));
-        let tensors = tensors.collect::<Result<_, _>>()?;
-        Ok(Arc::new(Memory { shapes, tensors }))
+        shapes
     }
 
     /// The partial sums of some rows, and their sums over the ranks.
@@ -491,14 +465,4 @@ fn sums_of(a: &DeviceTensor) -> Result<ElementType, Error> {
 /// Operands without terms, for an epilogue that reads no accumulator.
 fn nothing(a: &DeviceTensor, b: &DeviceTensor, rows: usize) -> Result<(DeviceTensor, DeviceTensor), Error> {
     Ok((a.slice(0, 0..rows)?.slice(1, 0..0)?, b.slice(0, 0..0)?))
-}
-
-/// The number of chunks, as asked for or by default.
-pub(super) fn chunks(tree: &crate::evt::ValidTree, asked: Option<usize>, extent: usize) -> Result<usize, Error> {
-    match (asked, trees::needs_all(tree, Part::Rows)) {
-        (Some(chunks), Some(what)) if chunks > 1 => Err(Error::Chunks { epilogue: tree.name(), chunks, what }),
-        (Some(chunks), _) => Ok(chunks),
-        (None, None) if extent >= ROWS_IN_CHUNKS => Ok(CHUNKS),
-        (None, _) => Ok(1),
-    }
 }

@@ -5,14 +5,30 @@ use std::ops::Range;
 use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
+use super::trees::{self, Part};
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::{Argument, gemm};
+
+/// A product with this many rows is cut into chunks by default, so that sums travel while a rank multiplies.
+const ROWS_IN_CHUNKS: usize = 1024;
+/// The default number of chunks.
+const CHUNKS: usize = 4;
 
 /// The extents of a matrix.
 pub(super) fn matrix(operand: &'static str, tensor: &DeviceTensor) -> Result<(usize, usize), Error> {
     match *tensor.shape() {
         [rows, columns] => Ok((rows, columns)),
         _ => Err(Error::Matrix { operand, shape: tensor.shape().to_vec() }),
+    }
+}
+
+/// The number of chunks, as asked for or by default.
+pub(super) fn number_of_chunks(tree: &ValidTree, asked: Option<usize>, extent: usize) -> Result<usize, Error> {
+    match (asked, trees::needs_all(tree, Part::Rows)) {
+        (Some(chunks), Some(what)) if chunks > 1 => Err(Error::Chunks { epilogue: tree.name(), chunks, what }),
+        (Some(chunks), _) => Ok(chunks),
+        (None, None) if extent >= ROWS_IN_CHUNKS => Ok(CHUNKS),
+        (None, _) => Ok(1),
     }
 }
 
