@@ -294,7 +294,7 @@ fn steps(random: &mut fastrand::Rng) -> Result<Program, TeError> {
         let before = state.at([Expr::from(all[0]) - 1, j.into()]);
         vec![match draw.random.u8(..3) {
             0 => sum_reducer().over(&before, [j]),
-            1 => max_reducer().over(&before * 8 + j, [j]).floor_mod(8),
+            1 => max_reducer().over(&before * 8 + j, [j]),
             _ => min_reducer().over(&before, [j]),
         }]
     })?;
@@ -421,7 +421,13 @@ fn check(program: &Program, what: &str) -> bool {
                 drop(arguments);
                 FORCED.set(None);
                 let how = || format!("{what}, {order:?}, machine code: {forced}, {}", kernel.choice());
-                ran.unwrap_or_else(|error| panic!("{}: {error}", how()));
+                match ran {
+                    // Nothing that is read has this size.
+                    Err(error) if error.to_string().contains("can't be found from the arguments' shapes") => {
+                        return false;
+                    }
+                    other => other.unwrap_or_else(|error| panic!("{}: {error}", how())),
+                }
                 for (place, (written, wanted)) in written.iter().zip(&wanted).enumerate() {
                     assert_eq!(Ok(numbers(written)), *wanted, "output {place} of {}", how());
                 }
@@ -445,10 +451,10 @@ fn try_seeds(count: u64, draw: fn(&mut fastrand::Rng) -> Result<Program, TeError
 
 #[test]
 fn rows_that_data_choose() {
-    try_seeds(u64::from(testing::cases(300)), rows);
+    try_seeds(u64::from(testing::cases(60)), rows);
 }
 
 #[test]
 fn steps_that_data_choose() {
-    try_seeds(u64::from(testing::cases(200)), steps);
+    try_seeds(u64::from(testing::cases(40)), steps);
 }
