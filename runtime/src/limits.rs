@@ -12,8 +12,9 @@ pub(crate) const LONGEST_NAME: usize = 4096;
 const LONGEST_OPTION: usize = 4096;
 /// The most bytes of the code.
 const LONGEST_CODE: usize = 1 << 24;
-/// The most brackets that are open at one place ([implimits] has 256 at the least).
-pub(crate) const DEEPEST: usize = 256;
+/// The most brackets that are open at one place. A tensor expression of the greatest depth has 640; NVRTC takes these on a stack
+/// of 2 MiB. ([implimits] has 256 at the least.)
+pub(crate) const DEEPEST: usize = 768;
 
 /// Refuses a source that is beyond the limits.
 pub(crate) fn check(source: &Source) -> Result<()> {
@@ -118,7 +119,7 @@ mod tests {
             (Source::new(word(4096), "k", ""), Source::new(word(4097), "k", ""), "the source's name has 4097 bytes"),
             (option(4096), option(4097), "an option has 4097 bytes"),
             (code(word(1024)), code(word(1025)), "a name or number in the code has 1025 bytes"),
-            (nested(256), nested(257), "257 brackets are open"),
+            (nested(768), nested(769), "769 brackets are open"),
             (
                 code(format!("#line 7 \"{}\"", word(4000))),
                 code(format!("#line 7 \"{}\"", word(5000))),
