@@ -138,6 +138,14 @@ fn registers_that_were_never_written_may_be_copied_but_not_used() {
     assert_eq!(unwritten(&format!("{some} selp.b32 %r1, %r0, %r5, %p1;")), Some(0));
     assert_eq!(run(&format!("{some} mov.u32 %r1, %r5; @!%p1 mov.u32 %r1, %r0;")).unwrap(), own);
     assert_eq!(run(&format!("{some} mov.u32 %r1, %r5; @!%p1 exit;")).unwrap()[..7], [0, 0, 0, 0, 0, 5, 6]);
+    // Compilers select by masks.
+    let masked = "selp.b32 %r7, -1, 0, %p1; and.b32 %r1, %r7, %r5; setp.lt.u32 %p2, %r0, 5; @%p2 mov.u32 %r1, %r0;";
+    assert_eq!(run(&format!("{some} {masked}")).unwrap(), own);
+    let twice = "cvt.u64.u32 %rd1, %r5; selp.b64 %rd2, 0, -1, %p1; or.b64 %rd3, %rd1, %rd2; cvt.u32.u64 %r6, %rd3;
+        selp.b32 %r7, 1, 0, %p1; mul.lo.s32 %r8, %r5, %r7; mad.lo.s32 %r1, %r8, 1, %r7; sub.u32 %r1, %r1, %r7; max.u32 %r6, %r6, %r1;
+        @!%p1 mov.u32 %r1, %r0;";
+    assert_eq!(run(&format!("{some} {twice}")).unwrap(), own);
+    assert_eq!(unwritten(&format!("{some} and.b32 %r1, %r5, 255;")), Some(0));
     // Half of a register may be anything.
     assert_eq!(run("mov.b32 {%h1, %h3}, %r0; mov.b32 %r1, {%h1, %h2}; and.b32 %r1, %r1, 65535;").unwrap(), own);
     assert_eq!(unwritten("mov.b32 %r1, {%h1, %h2};"), Some(0));

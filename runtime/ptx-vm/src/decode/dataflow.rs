@@ -107,6 +107,8 @@ fn passage(opcode: &str) -> Passage {
     match base {
         "selp" => Passage::Chooses,
         "and" | "or" | "xor" | "not" | "mov" if opcode.ends_with(".pred") => Passage::Decides,
+        "and" | "or" => Passage::Masks,
+        "mul" | "mad" if !opcode.contains(".f") && !opcode.contains(".bf") => Passage::Masks,
         "mma" => Passage::Multiplies,
         "wgmma" if opcode.starts_with("wgmma.mma_async") => Passage::Accumulates,
         "wgmma" => Passage::Keeps,

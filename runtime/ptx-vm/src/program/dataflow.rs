@@ -7,6 +7,9 @@ use super::Row;
 pub(crate) enum Passage {
     /// Its results are undefined, too.
     Passes,
+    /// `and`, `or` and products of integers: the result is undefined, except where the other operand alone decides it: an
+    /// `and` with 0.
+    Masks,
     /// `mov` of several registers into one: the result is undefined if all are.
     Packs,
     /// `selp`: the result is undefined if the chosen value or the predicate is.

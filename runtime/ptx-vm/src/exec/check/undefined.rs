@@ -8,7 +8,7 @@
 //! pass them on, and so does shared or local memory to which they are stored.
 //!
 //! A result is not undefined if it doesn't depend on the undefined operand, as far as this is known without its bits: the
-//! other value of a selection, `and` with false. Compilers evaluate both sides of `&&` where that is harmless. They also
+//! other value of a selection, `and` with false or 0. Compilers evaluate both sides of `&&` where that is harmless. They also
 //! fill half of a register, or the gap after a field, with anything: so a register that is packed from several, and what is
 //! read from local memory, are undefined only if all of it is.
 
@@ -73,7 +73,7 @@ impl Context<'_> {
         let (unsure, guarded_by) = (self.undefined_guard(i, self.active), self.warp.undefined.predicate(i.guard).1);
         let computes = matches!(
             effect.passage,
-            Passage::Passes | Passage::Packs | Passage::Chooses | Passage::Decides | Passage::Keeps
+            Passage::Passes | Passage::Masks | Passage::Packs | Passage::Chooses | Passage::Decides | Passage::Keeps
         );
         if unsure != 0 && !computes {
             return Err(self.undefined_used(guarded_by, unsure));
@@ -115,6 +115,8 @@ impl Context<'_> {
         let (mut lanes, mut read, mut all) = (0, 0, u32::MAX);
         for &row in effect.uses {
             let (of_row, by) = undefined.get(row);
+            let of_row = of_row
+                & if effect.passage == Passage::Masks { !self.decided_by_others(i, row, of_row) } else { u32::MAX };
             let taken = match effect.passage {
                 Passage::Chooses if row == i.a && row != i.b => chosen,
                 Passage::Chooses if row == i.b && row != i.a => !chosen,
@@ -139,6 +141,32 @@ impl Context<'_> {
             }
         }
         (lanes, read)
+    }
+
+    /// The lanes in which the other factor decides the result of `and`, `or`, `mul` or `mad`, whatever this row holds.
+    /// Compilers select by masks: `(x < n ? y : 0)` is `and` with 0 or −1.
+    fn decided_by_others(&self, i: &Instruction, row: Row, lanes: u32) -> u32 {
+        let other = match row {
+            row if row == i.a && row != i.b => i.b,
+            row if row == i.b && row != i.a => i.a,
+            _ => return 0,
+        };
+        let lanes = lanes & !self.warp.undefined.get(other).0;
+        if lanes == 0 || row == i.c {
+            return 0;
+        }
+        let opcode = &self.program.opcodes[self.program.origins[self.pc as usize].opcode as usize];
+        let wide = opcode.ends_with("64");
+        let ones = if wide {
+            u64::MAX
+        } else if opcode.ends_with("16") {
+            0xffff
+        } else {
+            0xffff_ffff
+        };
+        let decides = if opcode.starts_with("or") { ones } else { 0 };
+        let value = |lane| if wide { self.get::<u64>(other, lane) } else { self.get::<u32>(other, lane).into() };
+        lanes_of(lanes).filter(|&lane| value(lane) & ones == decides).fold(0, |lanes, lane| lanes | 1 << lane)
     }
 
     fn is_of_shared(&self, read: u32) -> bool {
