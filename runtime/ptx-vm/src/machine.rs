@@ -11,13 +11,14 @@ use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::{Address, Allocation, GlobalMemory};
 use crate::module::Module;
 use crate::options::{Detector, Options};
-use crate::program::{ModuleVariable, Value};
+use crate::program::{Kernel, ModuleVariable, Value};
 use crate::race::GlobalHistory;
 
 /// A machine with its device memory. It is `Send + Sync`: share it in an `Arc` to launch from several threads.
 ///
 /// Launches of several threads run side by side, so they must not use the same memory. But those that a race detector
-/// watches take turns, since nothing would order their accesses, and so do those of a module that has variables.
+/// watches take turns, since nothing would order their accesses. So do those of one module whose code uses its
+/// variables.
 ///
 /// ```
 /// use ptx_vm::{Address, Argument, Launch, Machine, Module, Options};
@@ -53,7 +54,7 @@ pub struct Machine {
 /// The variables of a module.
 struct Variables {
     allocations: Vec<Arc<Allocation>>,
-    /// Held by a launch, if there are any.
+    /// Held by a launch whose code uses them.
     used: Mutex<()>,
 }
 
@@ -144,8 +145,9 @@ impl Machine {
         let options = launch.options.as_ref().unwrap_or(&self.options);
         let watched = options.detector == Detector::On;
         let _watched = watched.then(|| self.watched.lock().unwrap_or_else(PoisonError::into_inner));
-        let has_variables = !variables.allocations.is_empty();
-        let _used = has_variables.then(|| variables.used.lock().unwrap_or_else(PoisonError::into_inner));
+        // Compilers leave variables behind that no code uses: a `static constexpr` member is one.
+        let names_variables = module.kernel(kernel).is_some_and(Kernel::names_variables);
+        let _used = names_variables.then(|| variables.used.lock().unwrap_or_else(PoisonError::into_inner));
         let memory = exec::MachineMemory {
             living: self.memory.living(),
             variables: &variables.allocations,

@@ -1,6 +1,6 @@
 //! A kernel as callers see it: its name, its parameters, its program.
 
-use super::Program;
+use super::{Program, Source};
 
 /// A kernel of a module.
 pub struct Kernel {
@@ -34,6 +34,11 @@ impl Kernel {
     /// The bytes of shared memory that it declares, without dynamic shared memory.
     pub fn static_shared_bytes(&self) -> u32 {
         self.program.static_shared
+    }
+
+    /// Whether its code uses variables of the module.
+    pub(crate) fn names_variables(&self) -> bool {
+        self.program.fills.iter().any(|fill| matches!(fill.source, Source::Variable { .. }))
     }
 
     /// The full opcodes of its instructions, sorted, each once.
