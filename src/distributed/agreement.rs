@@ -41,12 +41,7 @@ impl Agreement {
     ///
     /// What all have agreed on before is not exchanged again, unless `always`: except between threads, where it costs
     /// nothing that the run doesn't cost anyway.
-    fn reach(
-        &self,
-        ranks: &Communicator,
-        always: bool,
-        prepared: Result<String, Error>,
-    ) -> Result<(), Error> {
+    fn reach(&self, ranks: &Communicator, always: bool, prepared: Result<String, Error>) -> Result<(), Error> {
         let text = match &prepared {
             Ok(text) if !always && !ranks.compares() && lock(&self.0).contains(text) => return Ok(()),
             Ok(text) => text.clone(),

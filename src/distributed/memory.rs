@@ -21,11 +21,7 @@ pub(super) struct Memory(Pool<Tensors>);
 
 impl Memory {
     /// Tensors of these types and shapes: kept ones if there are any, else new ones.
-    pub(super) fn take(
-        &self,
-        stream: &Stream,
-        shapes: Vec<(ElementType, Vec<usize>)>,
-    ) -> Result<Arc<Tensors>, Error> {
+    pub(super) fn take(&self, stream: &Stream, shapes: Vec<(ElementType, Vec<usize>)>) -> Result<Arc<Tensors>, Error> {
         if let Some(kept) = self.0.take(stream, |kept| kept.shapes == shapes) {
             return Ok(kept);
         }

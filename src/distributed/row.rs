@@ -1,8 +1,8 @@
 //! Products whose K is divided among ranks: partial sums, which the ranks add up.
 
+use epilogue_runtime::{Communicator, Device, DeviceTensor, Stream};
 use std::fmt;
 use std::marker::PhantomData;
-use epilogue_runtime::{Communicator, Device, DeviceTensor, Stream};
 
 use super::agreement::{Agreement, digest};
 use super::error::Error;

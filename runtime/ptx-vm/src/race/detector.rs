@@ -2,8 +2,8 @@
 
 use super::actors::Layout;
 use super::finding::{Finding, Names, Party, Race};
+use super::found::{Found, RawFault, RawRace};
 use super::history::GlobalHistory;
-use super::judge::{Found, RawFault, RawRace};
 use super::stamp::Stamp;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

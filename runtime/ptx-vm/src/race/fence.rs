@@ -2,7 +2,7 @@
 //! read acquires (PTX ISA 8.9.1, release and acquire patterns).
 
 use super::Scope;
-use super::clock::Knowledge;
+use super::knowledge::Knowledge;
 use super::pattern::{PendingRelease, Seen};
 use super::warp::{Warp, lanes_of};
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 //! locks.
 
 use super::Space;
-use super::cell::Judge;
-use super::clock::Knowledge;
+use super::knowledge::Knowledge;
+use super::rules::Judge;
 use super::shadow::Shadow;
 use super::stamp::Stamp;
 use std::collections::HashMap;

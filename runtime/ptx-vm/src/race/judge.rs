@@ -1,58 +1,15 @@
 //! Decides whether an access is ordered after an earlier one, and records a race if it isn't.
 
 use super::actors::{Actor, Layout};
-use super::cell::{Chain, Fate, Judge};
-use super::clock::{Clock, Knowledge};
+use super::clock::Clock;
 use super::detector::Detector;
-use super::finding::{Fault, Hazard, RaceCause};
+use super::finding::{Hazard, RaceCause};
+use super::found::{Found, RawRace};
+use super::knowledge::Knowledge;
+use super::rules::{Chain, Fate, Judge};
 use super::stamp::Stamp;
 use super::warp::{Warp, lanes_of};
 use super::{Scope, Space};
-use std::collections::HashMap;
-
-/// A race as it was found, without names yet.
-#[derive(Clone, Debug)]
-pub(super) struct RawRace {
-    pub(super) hazard: Hazard,
-    pub(super) cause: RaceCause,
-    pub(super) first: Stamp,
-    pub(super) second: Stamp,
-    pub(super) space: Space,
-    pub(super) address: u64,
-}
-
-/// A fault as it was found, without names yet.
-#[derive(Clone, Debug)]
-pub(super) struct RawFault {
-    pub(super) fault: Fault,
-    pub(super) cluster: u32,
-    pub(super) rank: u32,
-    pub(super) warp: Option<u32>,
-    pub(super) lanes: u32,
-    pub(super) pc: u32,
-}
-
-/// The findings: one race for each pair of instructions, one fault of each kind for each instruction.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) races: HashMap<(u32, u32, Hazard, RaceCause), RawRace>,
-    pub(super) faults: HashMap<(u32, std::mem::Discriminant<Fault>), RawFault>,
-}
-
-impl Found {
-    pub(super) fn fault(&mut self, fault: RawFault) {
-        self.faults.entry((fault.pc, std::mem::discriminant(&fault.fault))).or_insert(fault);
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        for (key, race) in other.races {
-            self.races.entry(key).or_insert(race);
-        }
-        for (key, fault) in other.faults {
-            self.faults.entry(key).or_insert(fault);
-        }
-    }
-}
 
 /// Judges from the point of view of some lanes of a warp.
 pub(super) struct Eyes<'a> {

@@ -1,7 +1,7 @@
 //! The detector's view of an mbarrier: its clocks, and those of its counts that show misuse.
 
 use super::At;
-use super::clock::Knowledge;
+use super::knowledge::Knowledge;
 use super::stamp::Stamp;
 use super::warp::lanes_of;
 

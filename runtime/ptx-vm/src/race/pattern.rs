@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Scope;
-use super::clock::Knowledge;
+use super::knowledge::Knowledge;
 
 /// Epochs of asynchronous work for which a lane has waited: of `cp.async`, of bulk groups' reads, of their writes.
 #[derive(Clone, Copy, Debug)]

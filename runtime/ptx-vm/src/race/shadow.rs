@@ -5,7 +5,8 @@
 //! accesses were all made by neighbouring lanes side by side has one cell for each such row: see [`strip`](super::strip).
 
 use super::Space;
-use super::cell::{Cell, Judge};
+use super::cell::Cell;
+use super::rules::Judge;
 use super::spill::Spill;
 use super::spread::{Spread, Spreads, WORD, WORDS};
 use super::stamp::Stamp;

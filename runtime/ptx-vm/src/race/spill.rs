@@ -1,6 +1,6 @@
 //! Lists of accesses that don't fit in their cell.
 
-use super::cell::{Fate, Judge, is_weak_read, renew, replaces};
+use super::rules::{Fate, Judge, is_weak_read, renew, replaces};
 use super::stamp::Stamp;
 
 /// If the last slot of a cell has this actor, it stands for a list: `lanes` is the list's number, and the site tells

@@ -4,7 +4,7 @@
 //! one element of each neighbouring vector. As long as the warp knows of every write to the page, such a read races with
 //! nothing there, and only later writes have to meet it. It is then remembered once, not in each cell.
 
-use super::cell::Judge;
+use super::rules::Judge;
 use super::stamp::Stamp;
 
 /// Bytes of a word, the smallest place that is remembered.

@@ -5,7 +5,8 @@
 //! an access is of another kind, or it takes the single lanes to tell whether it is ordered, the page gets a cell for
 //! each lane.
 
-use super::cell::{Cell, Chain, Fate, Judge};
+use super::cell::Cell;
+use super::rules::{Chain, Fate, Judge};
 use super::spill::Spill;
 use super::stamp::Stamp;
 

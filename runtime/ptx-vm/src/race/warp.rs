@@ -5,8 +5,9 @@
 //! neighbours are ordered only after a `bar.warp.sync` or a wider barrier has brought them together. As long as all
 //! lanes know the same (the usual case) there is one [`Knowledge`] for all.
 
-use super::clock::{Clock, Knowledge};
+use super::clock::Clock;
 use super::groups::Groups;
+use super::knowledge::Knowledge;
 use super::observer::ProxyFence;
 use super::pattern::{LaneDone, PendingRelease, Seen};
 use super::stamp::Stamp;

@@ -2,6 +2,7 @@
 
 use crate::error::MemorySpace;
 use crate::exec::context::{Context, Flow, lanes_of};
+use crate::exec::lane::Lane;
 use crate::exec::state::fault::FaultKind;
 use crate::memory::global::{Allocation, nearest};
 use crate::memory::window;
@@ -10,6 +11,15 @@ use crate::program::{Instruction, Row};
 
 /// The addresses of 32 lanes.
 pub(in crate::exec) type Addresses = [u64; 32];
+
+/// The values of `N` registers.
+pub(super) type Values<T, const N: usize> = [[<T as Lane>::Cell; 32]; N];
+
+/// The register of element `n` of a vector of `length`.
+#[inline(always)]
+pub(super) fn element_row(context: &Context<'_>, i: &Instruction, single: Row, n: usize, length: usize) -> Row {
+    if length == 1 { single } else { context.list(i.list, length)[n] }
+}
 
 impl<'a> Context<'a> {
     /// The address operand `row + imm` of every lane.

@@ -9,7 +9,7 @@ use crate::exec::check::observe::{AccessKind, Size};
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lane::Lane;
 use crate::exec::lanes::Operation;
-use crate::exec::memory::access::Addresses;
+use crate::exec::memory::access::{Addresses, Values, element_row};
 use crate::exec::memory::local::{load_private, store_local};
 use crate::exec::memory::weak::see_older;
 use crate::exec::state::undefined::ReadFrom;
@@ -23,9 +23,6 @@ pub(crate) struct Load<T, const N: usize, const SPACE: u8>(PhantomData<T>);
 
 /// Stores `N` elements from row `b`, or from the rows of `list`, to address `a + imm`.
 pub(crate) struct Store<T, const N: usize, const SPACE: u8>(PhantomData<T>);
-
-/// The values of `N` registers.
-pub(super) type Values<T, const N: usize> = [[<T as Lane>::Cell; 32]; N];
 
 impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Load<T, N, SPACE> {
     #[inline(always)]
@@ -55,12 +52,6 @@ impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Load<T, N, S
         }
         Flow::Next
     }
-}
-
-/// The register of element `n` of a vector of `length`.
-#[inline(always)]
-pub(super) fn element_row(context: &Context<'_>, i: &Instruction, single: Row, n: usize, length: usize) -> Row {
-    if length == 1 { single } else { context.list(i.list, length)[n] }
 }
 
 /// Ends a strong load: orders memory, and lets other warps run if the same load is executed repeatedly.

@@ -1,10 +1,10 @@
 //! Weak, strong and atomic accesses of threads.
 
-use super::super::cell::{Chain, Judge};
 use super::super::history::{Piece, Place};
 use super::super::judge::Eyes;
 use super::super::observer::{Access, At, Kind, Order, Scope, Space};
 use super::super::pattern::Seen;
+use super::super::rules::{Chain, Judge};
 use super::super::spread::Spread;
 use super::super::stamp::Stamp;
 use super::super::warp::{THREADS, lanes_of};

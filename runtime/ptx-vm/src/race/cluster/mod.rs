@@ -7,10 +7,10 @@ mod synchronise;
 mod warpgroups;
 
 use self::access::by_address;
-use super::clock::Knowledge;
 use super::detector::Detector;
 use super::finding::Fault;
-use super::judge::{Found, RawFault};
+use super::found::{Found, RawFault};
+use super::knowledge::Knowledge;
 use super::mbarrier::Mbarrier;
 use super::observer::{
     Access, At, BarrierArrival, Bulk, CopyAsync, MbarrierArrival, MbarrierOrder, MbarrierWait, Observer, ProxyFence,
