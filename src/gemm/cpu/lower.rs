@@ -396,10 +396,17 @@ mod tests {
 
     #[test]
     fn gelu_by_tanh_is_computed_by_an_exponential() {
-        let gelu = std::slice::from_ref(ops::gelu_tanh::function());
-        let lowered = lower_functions::<f32>(gelu, 1);
-        let has = |op| lowered.values.iter().any(|value| matches!(value.kind, Kind::Unary(of, _) if of == op));
-        assert!(has(Op::Exp) && !has(Op::Tanh), "{lowered:?}");
+        /// As users write it.
+        #[elementwise]
+        fn own(x: f32) -> f32 {
+            let half = 0.5 * x;
+            half + half * tanh(0.797_884_56 * (x + 0.044715 * x * x * x))
+        }
+        for (gelu, exponential) in [(own::function(), Op::Exp), (ops::gelu_tanh::function(), Op::Exp2)] {
+            let lowered = lower_functions::<f32>(std::slice::from_ref(gelu), 1);
+            let has = |op| lowered.values.iter().any(|value| matches!(value.kind, Kind::Unary(of, _) if of == op));
+            assert!(has(exponential) && !has(Op::Tanh), "{lowered:?}");
+        }
     }
 
     /// With an infinite `x`, the sum is NaN where the tangent is negative.
