@@ -179,7 +179,8 @@ impl Placed {
         placement: Placement,
     ) -> Result<Self, epilogue_runtime::Error> {
         let rank = shape.len();
-        let transposed = placement.transposed && rank >= 2;
+        // (The batch is not one of the axes that are exchanged where it is cut.)
+        let transposed = placement.transposed && placement.batches.map_or(rank, |batches| batches.own) >= 2;
         let mut physical = shape.to_vec();
         if transposed {
             physical.swap(rank - 1, rank - 2);
