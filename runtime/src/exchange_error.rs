@@ -16,7 +16,7 @@ pub enum ExchangeError {
     /// A call for which a thread would wait for itself: one in a function that is called with the tensor's bytes, or of a
     /// thread that waits, with its own tensors locked, for one that waits for those.
     #[error(
-        "the tensor's memory is locked by a function that this call is made in (such as that of `with_bytes`), or by a thread          that waits for this one: use the tensor when the function has returned"
+        "the tensor's memory is locked by a function that this call is made in (such as that of `with_bytes`), or by a thread that waits for this one: use the tensor when the function has returned"
     )]
     WaitsForItself,
     /// A write to a tensor in read-only memory.
