@@ -148,7 +148,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn waits_for_itself<T: std::fmt::Debug>(result: Result<T>) {
+    fn waits_for_itself<T: std::fmt::Debug>(result: &Result<T>) {
         assert!(matches!(result, Err(Error::Exchange(ExchangeError::WaitsForItself))), "{result:?}");
     }
 
@@ -163,15 +163,15 @@ mod tests {
             x.with_bytes(|bytes| {
                 assert_eq!(view.to_vec::<f32>().unwrap(), [1.0, 2.0]);
                 other.copy_from_bytes(bytes).unwrap();
-                waits_for_itself(view.copy_from(&[0f32; 2]));
-                waits_for_itself(view.with_bytes_mut(|_| ()));
-                waits_for_itself(HostAccess::lock(&[&other], &[&view]).map(drop));
+                waits_for_itself(&view.copy_from(&[0f32; 2]));
+                waits_for_itself(&view.with_bytes_mut(|_| ()));
+                waits_for_itself(&HostAccess::lock(&[&other], &[&view]).map(drop));
                 assert!(HostAccess::lock(&[&view], &[&other]).is_ok());
             })
             .unwrap();
             x.with_bytes_mut(|_| {
-                waits_for_itself(view.to_vec::<f32>());
-                waits_for_itself(view.transpose().and(view.slice(0, 0..1)).and_then(|view| view.contiguous()));
+                waits_for_itself(&view.to_vec::<f32>());
+                waits_for_itself(&view.transpose().and(view.slice(0, 0..1)).and_then(|view| view.contiguous()));
             })
             .unwrap();
             view.copy_from(&[3f32, 4.0]).unwrap();

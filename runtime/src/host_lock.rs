@@ -33,7 +33,10 @@ pub(crate) enum Refusal {
 
 /// Which lock each thread waits for, of all locks that threads may hold at once. It is locked before any of them.
 #[derive(Clone)]
-pub(crate) struct Waits(Arc<Mutex<Vec<(ThreadId, Arc<Shared>)>>>);
+pub(crate) struct Waits(Arc<Mutex<Waiting>>);
+
+/// The threads that wait, each with its lock.
+type Waiting = Vec<(ThreadId, Arc<Shared>)>;
 
 impl Default for Waits {
     fn default() -> Self {

@@ -64,7 +64,7 @@ mod tests {
     fn debug_is_the_message_with_all_reasons() {
         assert_eq!(format!("{:?}", NoStart(Cold)), "no start: it is cold");
         assert_eq!(format!("{:?}", NoJourney(NoStart(Cold))), "no journey: no start: it is cold");
-        let ended: Result<(), Box<dyn Error>> = Err(Box::new(NoJourney(NoStart(Cold))));
-        assert_eq!(format!("Error: {:?}", ended.unwrap_err()), "Error: no journey: no start: it is cold");
+        let boxed: Box<dyn Error> = Box::new(NoJourney(NoStart(Cold)));
+        assert_eq!(format!("Error: {boxed:?}"), "Error: no journey: no start: it is cold");
     }
 }

@@ -133,7 +133,7 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// A pipe that nobody writes to.
 #[cfg(all(test, unix))]
 pub(crate) fn make_pipe(at: &Path) {
-    let name = std::ffi::CString::new(at.as_os_str().as_encoded_bytes()).unwrap();
+    let name = std::ffi::CString::new(at.as_os_str().as_encoded_bytes()).expect("a path without zero bytes");
     // SAFETY: a text that ends with zero.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }

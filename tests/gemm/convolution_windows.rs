@@ -23,11 +23,11 @@ fn halves(device: &Device, values: &[f32], shape: &[usize]) -> Result<DeviceTens
 }
 
 /// A plan for the first product runs both, and one for the second does.
-fn both(device: &Device, products: [(Left<'_>, Right<'_>, &[usize], &[f32]); 2]) -> Result<(), Error> {
+fn both(device: &Device, products: &[(Left<'_>, Right<'_>, &[usize], &[f32]); 2]) -> Result<(), Error> {
     for planned in [0, 1] {
         let (left, right, ..) = &products[planned];
         let gemm = Gemm::plan::<Plain>(device, *left, right.clone())?;
-        for (left, right, shape, expected) in &products {
+        for (left, right, shape, expected) in products {
             let mut y = device.full::<f32>(*shape, f32::NAN)?;
             gemm.run(*left, right.clone(), Plain { y: &mut y })?;
             assert_eq!(y.to_vec::<f32>()?, *expected, "planned {planned} on {device}: {}", gemm.choice());
@@ -54,11 +54,11 @@ fn one_plan_runs_any_window() -> Result<(), Error> {
         // A matrix that is no image.
         let of_matrix: (_, _, &[usize], &[f32]) =
             (Left::from(&matrix), Right::from(&column), &[3, 1], &[21f32, 43.0, 65.0]);
-        both(&device, [of_matrix, of_whole.clone()])?;
-        both(&device, [of_single.clone(), of_whole])?;
+        both(&device, &[of_matrix, of_whole.clone()])?;
+        both(&device, &[of_single.clone(), of_whole])?;
         // One element that moves by 2, which is no plain matrix.
         let of_corner = (patches(&x, single.stride([2, 2])), Right::from(&of_ten), &[1, 1, 1, 1][..], &[10f32][..]);
-        both(&device, [of_single.clone(), of_corner])?;
+        both(&device, &[of_single.clone(), of_corner])?;
         // Images that lie apart, whose pixels are no rows of one matrix.
         let of_apart: (_, _, &[usize], &[f32]) = (
             patches(&apart, single),
@@ -66,7 +66,7 @@ fn one_plan_runs_any_window() -> Result<(), Error> {
             &[1, 2, 4, 1],
             &[10f32, 0.0, 20.0, 0.0, 30.0, 0.0, 40.0, 0.0],
         );
-        both(&device, [of_single.clone(), of_apart])?;
+        both(&device, &[of_single.clone(), of_apart])?;
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ fn one_plan_runs_the_gradients_of_any_window() -> Result<(), Error> {
             &[1, 2, 2, 1][..],
             &[3f32, 30.0, 300.0, 3000.0][..],
         );
-        both(&device, [of_single, of_whole])?;
+        both(&device, &[of_single, of_whole])?;
         // Zeros lie between the outputs of a window that moves by 2.
         let wide = tensor(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], [1, 3, 3, 1])?;
         let stepped = (
@@ -109,11 +109,11 @@ fn one_plan_runs_the_gradients_of_any_window() -> Result<(), Error> {
             &[1, 3, 3, 1][..],
             &[10f32, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0][..],
         );
-        both(&device, [again, stepped])?;
+        both(&device, &[again, stepped])?;
         let of_filter = (transposed_patches(&x, single), Right::from(&dy), &[1, 1, 1, 1][..], &[1f32 - 3.0 + 8.0][..]);
         let of_filters =
             (transposed_patches(&x, whole), Right::from(&one), &[1, 2, 2, 1][..], &[3f32, 6.0, 9.0, 12.0][..]);
-        both(&device, [of_filter, of_filters])?;
+        both(&device, &[of_filter, of_filters])?;
     }
     Ok(())
 }

@@ -38,7 +38,9 @@ fn a_writer_is_alone() {
             thread::spawn(move || if other == 0 { write(&locks, &number) } else { read(&locks, &number) })
         });
         write(&locks, &number);
-        others.map(|other| other.join().expect("no panic"));
+        for other in others {
+            other.join().expect("no panic");
+        }
         assert_eq!(number.load(Ordering::Relaxed), 4);
     });
 }

@@ -60,8 +60,8 @@ fn work_of_several_threads_is_ordered_by_what_it_uses() {
             |thread| device.capture(|stream| run(thread, 9.0, stream).and_then(|()| run(thread, 3.0, stream)));
         let graphs = [0, 1].map(|thread| capture(thread).unwrap());
         std::thread::scope(|scope| {
-            for thread in 0..2 {
-                let (run, graph, device, output) = (&run, &graphs[thread], &device, &output);
+            for (thread, graph) in graphs.iter().enumerate() {
+                let (run, device, output) = (&run, &device, &output);
                 scope.spawn(move || {
                     for round in 0..12 {
                         match round % 2 {

@@ -400,7 +400,7 @@ mod tests {
         #[elementwise]
         fn own(x: f32) -> f32 {
             let half = 0.5 * x;
-            half + half * tanh(0.797_884_56 * (x + 0.044715 * x * x * x))
+            half + half * tanh(0.797_884_6 * (x + 0.044715 * x * x * x))
         }
         for (gelu, exponential) in [(own::function(), Op::Exp), (ops::gelu_tanh::function(), Op::Exp2)] {
             let lowered = lower_functions::<f32>(std::slice::from_ref(gelu), 1);

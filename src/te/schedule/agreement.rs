@@ -358,7 +358,7 @@ impl Evaluation<'_> {
             }
             Kind::Read(tensor, indices) => {
                 let indices: Vec<Known> = indices.iter().map(|i| self.value(i, scope)).collect::<Result<_, _>>()?;
-                self.read(tensor, indices)
+                self.read(tensor, &indices)
             }
             Kind::Reduce(reduce, index) => {
                 let made = self.reduced(reduce, scope)?;
@@ -374,7 +374,7 @@ impl Evaluation<'_> {
     }
 
     /// An element of a stage that primitives have made is what it computes; any other stands for itself.
-    fn read(&mut self, tensor: &Tensor, indices: Vec<Known>) -> Result<Known, Reason> {
+    fn read(&mut self, tensor: &Tensor, indices: &[Known]) -> Result<Known, Reason> {
         let stage = self.schedule.index_of(tensor.operation()).map(|index| &self.schedule.stages[index]);
         let origin = stage.map_or(tensor.operation(), |stage| &stage.origin);
         let made = stage.filter(|_| !self.given.contains(&Arc::as_ptr(origin).addr()));
@@ -391,7 +391,7 @@ impl Evaluation<'_> {
             return Ok(Known::of(hashed(&("element", Arc::as_ptr(origin), tensor.value(), indices))));
         };
         let before = self.outside;
-        let value = self.element(compute, tensor.value(), &indices)?;
+        let value = self.element(compute, tensor.value(), indices)?;
         // An expression that reads outside for these sizes does so through a cache, too.
         if is_inside || self.outside > before { Ok(value) } else { Err(OUTSIDE) }
     }

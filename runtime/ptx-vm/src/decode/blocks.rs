@@ -60,7 +60,8 @@ pub(super) fn after(instructions: &[usize], blocks: &[Block]) -> Vec<After> {
     }
     let mut found: Vec<After> = vec![];
     // Many instructions with a member mask are in one block; there only the rest of the block differs.
-    let mut last: Option<(usize, Vec<(u32, u32)>, bool)> = None;
+    type OfBlock = (usize, Vec<(u32, u32)>, bool);
+    let mut last: Option<OfBlock> = None;
     for &instruction in instructions {
         let own = blocks.partition_point(|block| block.end <= instruction);
         if last.as_ref().is_none_or(|last| last.0 != own) {

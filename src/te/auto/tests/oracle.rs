@@ -17,6 +17,9 @@ type Values = HashMap<Var, f64>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Undefined;
 
+/// The elements that have been computed.
+type Known = HashMap<(Tensor, Vec<i64>), Result<f64, Undefined>>;
+
 /// Computes elements.
 #[derive(Default)]
 pub(super) struct Oracle {
@@ -24,7 +27,7 @@ pub(super) struct Oracle {
     sizes: Values,
     /// The scan of each state, and its number there.
     states: Vec<(Tensor, Tensor)>,
-    known: RefCell<HashMap<(Tensor, Vec<i64>), Result<f64, Undefined>>>,
+    known: RefCell<Known>,
 }
 
 impl Oracle {

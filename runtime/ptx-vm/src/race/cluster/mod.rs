@@ -228,7 +228,7 @@ impl Observer for ClusterDetector {
         match fence {
             TensorMapFence::Release => self.warp(at).tensor_map_fence(at.lanes, None),
             TensorMapFence::Acquire(maps) => {
-                by_address(at.lanes, maps).for_each(|(map, lanes)| self.warp(at).tensor_map_fence(lanes, Some(map)))
+                by_address(at.lanes, maps).for_each(|(map, lanes)| self.warp(at).tensor_map_fence(lanes, Some(map)));
             }
         }
     }
