@@ -69,7 +69,7 @@ fn shortened(text: &str) -> String {
 
 struct Measured {
     longest_word: usize,
-    /// Of the lines that begin with `#line`.
+    /// The longest name in lines that begin with `#line`.
     longest_line_name: usize,
     deepest: usize,
 }
@@ -97,7 +97,9 @@ fn measured(code: &str) -> Measured {
         }
     }
     let directives = code.lines().filter(|line| line.trim_start().starts_with("#line"));
-    Measured { longest_word, longest_line_name: directives.map(str::len).max().unwrap_or(0), deepest }
+    // Between the first quotation mark and the last one.
+    let name = |line: &str| line.find('"').zip(line.rfind('"')).map_or(0, |(from, to)| (to - from).saturating_sub(1));
+    Measured { longest_word, longest_line_name: directives.map(name).max().unwrap_or(0), deepest }
 }
 
 #[cfg(test)]
@@ -123,7 +125,7 @@ mod tests {
             (
                 code(format!("#line 7 \"{}\"", word(4000))),
                 code(format!("#line 7 \"{}\"", word(5000))),
-                "(after `#line`) has 5010 bytes",
+                "(after `#line`) has 5000 bytes",
             ),
             (code("a // :-(\n".repeat(1000)), code("\0".to_owned()), "a zero byte"),
             (code(" ".repeat(1 << 24)), code(" ".repeat((1 << 24) + 1)), "the code has 16777217 bytes"),

@@ -63,7 +63,7 @@ struct Arguments {
     VectorView<f32> _largest;                 // kept from one phase to the next
     VectorView<f32> _sum;                     // kept from one phase to the next
     VectorView<f32> _picked;                  // kept from one phase to the next
-    VectorView<bf16> output0;                 // output loss
+    VectorView<f32> output0;                  // output loss
     VectorView<f32> output1;                  // output log_sum_exp
 };
 static_assert(sizeof(Arguments) == 120, "as the host fills it");
@@ -156,7 +156,7 @@ struct Visitor {
                 const int line = Lines::first(work) + i;
                 if (line >= Lines::extent(problem)) break;
                 const auto values = tail::cross_entropy_(widen<Real>(load(parameters.of_tail._largest, work.batch, line, Lines::extent(problem))), widen<Real>(load(parameters.of_tail._sum, work.batch, line, Lines::extent(problem))), widen<Real>(load(parameters.of_tail._picked, work.batch, line, Lines::extent(problem))));
-                store(parameters.of_tail.output0, narrow<bf16>(values._t6), work.batch, line, Lines::extent(problem));
+                store(parameters.of_tail.output0, narrow<f32>(values._t6), work.batch, line, Lines::extent(problem));
                 store(parameters.of_tail.output1, narrow<f32>(values._log_sum_exp), work.batch, line, Lines::extent(problem));
             }
         }

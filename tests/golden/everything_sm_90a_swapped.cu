@@ -83,8 +83,9 @@ struct Multiply {
 // The operations that are made of others.
 namespace ops {
 __device__ __forceinline__ float gelu(float x) {
-    const float half = 0.5f * x;
-    return half + half * math::erf(x * 0.70710677f);
+    const float y = math::max(x, -100.0f);
+    const float half = 0.5f * y;
+    return half + half * math::erf(y * 0.70710677f);
 }
 }  // namespace ops
 

@@ -178,14 +178,6 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         found: DEADLOCK,
     },
     Mutant {
-        name: "who has waited wakes no reader that let it go first",
-        file: "host_lock",
-        right: "        // Readers may have let it go first.
-        self.shared.changed.notify_all();",
-        wrong: "",
-        found: DEADLOCK,
-    },
-    Mutant {
         name: "a writer comes in beside readers",
         file: "host_lock",
         right: "            Use::Write => !self.held.is_empty(),",
