@@ -57,8 +57,8 @@ pub(crate) fn try_repeated<T: Clone>(value: T, length: usize) -> Result<Vec<T>, 
 /// # Errors
 /// Those of the work; [`Error::OutOfMemory`].
 pub(crate) fn caught<R, E: From<Error>>(work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
-    // What has been changed when the work ends in its middle is the run's own memory, which is cleared before it is used again,
-    // and its results, of which nothing is promised.
+    // Work that ends in its middle has changed only the run's own memory and its results. That memory is cleared before its
+    // next use; results are not promised.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| match payload.downcast::<Exhausted>() {
         Ok(exhausted) => Err(exhausted.0.into()),
         Err(panic) => resume_unwind(panic),
