@@ -406,9 +406,9 @@ fn what_does_not_fit_is_refused_by_name() -> Result<(), Error> {
     let bias = device.zeros::<f32>([4, 1, 2, 2])?.as_matrix(&[1], &[3, 0, 2])?;
     assert_eq!(
         message(gemm.run(&a, &right, Masked { keep: &bits, bias: &bias, d: &mut out, sums: &mut sums })),
-        "argument `bias` has rows or columns of two axes that don't merge (shape [1, 1, 2, 8], strides [0, 0, 1, 2]), which a \
-         vector viewed as a matrix can't have: view it by `as_row_vector`, or by `as_batched_row_vector` where it has values \
-         for each batch"
+        "argument `bias` has rows, columns or batches of two axes that don't merge (shape [1, 1, 2, 8], strides \
+         [0, 0, 1, 2]), which a vector viewed as a matrix can't have: view it by `as_row_vector`, or by \
+         `as_batched_row_vector` where it has values for each batch"
     );
     let bias = device.zeros::<f32>([16])?;
     let mut wide = device.zeros::<f32>([16, 7])?.slice(1, 0..6)?.as_batched_row_vector(&[], &[0, 1])?;

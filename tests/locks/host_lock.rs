@@ -6,10 +6,11 @@ use super::host_lock::{HostLock, Refusal, Use, Waits};
 use crate::in_every_order;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
-pub(crate) const MODELS: [(&str, fn()); 4] = [
+pub(crate) const MODELS: [(&str, fn()); 5] = [
     ("a_writer_is_alone", a_writer_is_alone),
     ("of_two_that_would_wait_for_each_other_one_is_refused", of_two_that_would_wait_for_each_other_one_is_refused),
     ("readers_that_let_a_writer_go_first_hold_nobody_up", readers_that_let_a_writer_go_first_hold_nobody_up),
+    ("a_refused_writer_keeps_no_reader_out", a_refused_writer_keeps_no_reader_out),
     ("the_end_comes_after_all_use", the_end_comes_after_all_use),
 ];
 
@@ -88,6 +89,29 @@ fn readers_that_let_a_writer_go_first_hold_nobody_up() {
         drop(own);
         let all = [writer.join().expect("no panic"), reader.join().expect("no panic"), inner[0], inner[1]];
         assert_eq!(all, [Ok(()); 4]);
+    });
+}
+
+/// A reader lets a writer go first, which is refused because the thread that it waits for ends the memory that it reads.
+fn a_refused_writer_keeps_no_reader_out() {
+    in_every_order(|| {
+        let locks = locks();
+        let writer = {
+            let locks = Arc::clone(&locks);
+            thread::spawn(move || {
+                let Ok(_own) = locks[0].hold(Use::Read) else { return };
+                assert_ne!(locks[1].hold(Use::Write).err(), Some(Refusal::Ended));
+            })
+        };
+        let own = locks[1].hold(Use::Read).expect("nobody waits in a circle");
+        let reader = {
+            let locks = Arc::clone(&locks);
+            thread::spawn(move || locks[1].hold(Use::Read).map(drop))
+        };
+        locks[0].end();
+        assert_eq!(reader.join().expect("no panic"), Ok(()));
+        drop(own);
+        writer.join().expect("no panic");
     });
 }
 

@@ -191,7 +191,15 @@ pub(crate) const MUTANTS: &[Mutant] = &[
             state = wait(&self.shared.changed, state);
         }",
         wrong: "",
-        found: ASSERTION,
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "who has waited wakes no reader that let it go first",
+        file: "host_lock",
+        right: "        // Readers may have let it go first.
+        self.shared.changed.notify_all();",
+        wrong: "",
+        found: DEADLOCK,
     },
     Mutant {
         name: "who ends all use refuses none of those who wait for it",
