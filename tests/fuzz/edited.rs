@@ -44,7 +44,7 @@ fn part(bytes: &[u8], random: &mut Rng) -> std::ops::Range<usize> {
 }
 
 fn edit(bytes: &mut Vec<u8>, other: &[u8], random: &mut Rng) {
-    match random.u32(..8) {
+    match random.u32(..10) {
         0 if !bytes.is_empty() => {
             let at = random.usize(..bytes.len());
             bytes[at] ^= 1 << random.u32(..8);
@@ -60,8 +60,17 @@ fn edit(bytes: &mut Vec<u8>, other: &[u8], random: &mut Rng) {
             bytes.splice(part(bytes, random), taken);
         }
         5 => bytes.truncate(place(bytes, random)),
+        // Another name, or another number: most readers accept some of these.
+        6 | 7 if !bytes.is_empty() => {
+            let at = random.usize(..bytes.len());
+            match bytes[at] {
+                b'0'..=b'9' => bytes[at] = b'0' + random.u8(..10),
+                b'a'..=b'z' => bytes[at] = b'a' + random.u8(..26),
+                _ => {}
+            }
+        }
         // Deeply nested, or very long.
-        6 if random.u32(..8) == 0 => {
+        8 if random.u32(..8) == 0 => {
             let repeated = bytes[part(bytes, random)].repeat(random.usize(..3000));
             let at = place(bytes, random);
             bytes.splice(at..at, repeated);
@@ -98,7 +107,8 @@ fn try_edited(target: Target, count: u32) {
     for _ in 0..count {
         let other = &seeds[random.usize(..seeds.len())];
         let mut input = seeds[random.usize(..seeds.len())].clone();
-        for _ in 0..random.u32(1..6) {
+        let edits = if random.bool() { 1 } else { random.u32(2..6) };
+        for _ in 0..edits {
             edit(&mut input, other, &mut random);
         }
         // Kept first, because a stack that overflows ends the process.
