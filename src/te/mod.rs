@@ -38,44 +38,41 @@
 
 mod arith;
 pub mod auto;
-mod build;
+mod bind;
 mod cuda;
 mod dtype;
 mod error;
-mod ir;
-mod lang;
-mod lower;
+mod expr;
+mod loops;
 pub mod ops;
-mod schedule;
-mod target;
 mod text;
 
-pub use build::compute::{compute, compute_all, compute_named, compute_over, placeholder, placeholder_of};
-pub use build::reducer::{
+pub use dtype::DType;
+pub use error::{DeviceError, ExpressionError, LoweringError, RunError, ScanError, ScheduleError, TeError};
+pub use expr::axis::{Axis, AxisKind, Domain, IntoDomain, reduce_axis, thread_axis};
+pub use expr::buffer::{Buffer, Scope};
+pub use expr::define::compute::{compute, compute_all, compute_named, compute_over, placeholder, placeholder_of};
+pub use expr::define::reducer::{
     Reducer, all, all_reducer, any, any_reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum,
     sum_reducer, tuple_reducer,
 };
-pub use build::scan::{scan, scan_all};
-pub use dtype::DType;
-pub use error::{DeviceError, ExpressionError, LoweringError, RunError, ScanError, ScheduleError, TeError};
-pub use ir::device_call::{CallArgument, DeviceCall, DeviceFunction};
-pub use ir::pragma::{Pragma, PragmaValue};
-pub use ir::print::script::ScriptStyle;
-pub use ir::program::{Program, Requirement};
-pub use ir::stmt::{AllReduce, LoopKind, Note, Stmt};
-pub use lang::axis::{Axis, AxisKind, Domain, IntoDomain, reduce_axis, thread_axis};
-pub use lang::buffer::{Buffer, Scope};
-pub use lang::expr::{Binary, Expr, Kind};
-pub use lang::reduce::{Combiner, Reduce};
-pub use lang::tensor::{Compute, Indices, Operation, OperationKind, Scan, Tensor};
-pub use lang::thread::Thread;
-pub use lang::var::{Var, var};
-pub use lower::{Trace, UnrollConfig, lower, lower_traced};
-pub use schedule::intrinsic::{BufferDecl, IntrinBody, TensorIntrin, decl_buffer, decl_tensor_intrin};
-pub use schedule::{
+pub use expr::define::scan::{scan, scan_all};
+pub use expr::expression::{Binary, Expr, Kind};
+pub use expr::reduce::{Combiner, Reduce};
+pub use expr::tensor::{Compute, Indices, Operation, OperationKind, Scan, Tensor};
+pub use expr::thread::Thread;
+pub use expr::var::{Var, var};
+pub use loops::backend::interpret::{Array, Scalar};
+pub use loops::backend::kernel::Kernel;
+#[cfg(feature = "native")]
+pub use loops::backend::native;
+pub use loops::ir::device_call::{CallArgument, DeviceCall, DeviceFunction};
+pub use loops::ir::pragma::{Pragma, PragmaValue};
+pub use loops::ir::print::script::ScriptStyle;
+pub use loops::ir::program::{Program, Requirement};
+pub use loops::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
+pub use loops::lower::{Trace, UnrollConfig, lower, lower_traced};
+pub use loops::schedule::intrinsic::{BufferDecl, IntrinBody, TensorIntrin, decl_buffer, decl_tensor_intrin};
+pub use loops::schedule::{
     AXIS_SEPARATOR, Attach, Group, LayoutIndex, Relation, Schedule, SplitBy, Stage, create_schedule, scan_fix_points,
 };
-pub use target::interpret::{Array, Scalar};
-pub use target::kernel::Kernel;
-#[cfg(feature = "native")]
-pub use target::native;

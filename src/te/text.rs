@@ -5,12 +5,12 @@ use std::fmt;
 
 use crate::expr::Op;
 use crate::te::dtype::DType;
-use crate::te::lang::buffer::Buffer;
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::node::Id;
-use crate::te::lang::reduce::{Combiner, Reduce};
-use crate::te::lang::tensor::Operation;
-use crate::te::lang::var::Var;
+use crate::te::expr::buffer::Buffer;
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::node::Id;
+use crate::te::expr::reduce::{Combiner, Reduce};
+use crate::te::expr::tensor::Operation;
+use crate::te::expr::var::Var;
 
 /// The names of what an expression mentions.
 pub(crate) trait Names {

@@ -1,8 +1,8 @@
 //! The interval of an index over loops that run: its least and greatest value, and a bound on their distance.
 
 use super::{Context, ceil_div, simplify};
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::var::Var;
 
 /// Every value lies in `low..=high`. The bounds don't mention the running counters.
 #[derive(Clone, Debug)]

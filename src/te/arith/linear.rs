@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::te::dtype::DType;
-use crate::te::lang::expr::{Binary, Expr, Kind};
+use crate::te::expr::expression::{Binary, Expr, Kind};
 
 /// A sum of integer multiples of atoms, in order of first occurrence, plus a constant.
 #[derive(Clone, Debug, Default)]
@@ -185,7 +185,7 @@ fn total(terms: &[Expr]) -> Option<Expr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::te::lang::var::{Var, var};
+    use crate::te::expr::var::{Var, var};
 
     #[test]
     fn a_shared_sum_is_met_once() {

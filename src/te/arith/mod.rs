@@ -9,8 +9,8 @@ pub(crate) mod shape;
 pub(crate) use linear::Linear;
 
 use crate::te::dtype::DType;
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::var::Var;
 
 /// The largest expression that a proof looks into, in nodes of its tree. Nothing is known of larger ones.
 const MOST_NODES: u64 = 4096;
@@ -318,7 +318,7 @@ pub(crate) fn ceil_div(a: &Expr, by: &Expr) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::te::lang::var::var;
+    use crate::te::expr::var::var;
     use crate::te::text::expression;
 
     fn simplified(x: impl Into<Expr>) -> String {

@@ -2,8 +2,8 @@
 
 use super::simplify;
 use crate::te::dtype::DType;
-use crate::te::lang::buffer::{Buffer, Scope};
-use crate::te::lang::expr::Expr;
+use crate::te::expr::buffer::{Buffer, Scope};
+use crate::te::expr::expression::Expr;
 
 impl Buffer {
     /// The same memory, row-major, with axis separators before the given dimensions.

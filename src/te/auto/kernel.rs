@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use crate::Argument;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, Signature};
+use crate::te::bind::arguments::{places, stand_ins};
 use crate::te::error::TeError;
-use crate::te::lang::tensor::Tensor;
-use crate::te::target::arguments::{places, stand_ins};
+use crate::te::expr::tensor::Tensor;
 
 /// What kernels of every kind can do.
 pub(in crate::te::auto) trait Runs: Send + Sync {

@@ -60,7 +60,7 @@ use self::run::scan::ScanKernel;
 use self::run::several::SeveralKernels;
 use self::split::by_shape::{Contents, KernelSequence};
 use crate::te::error::TeError;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::tensor::Tensor;
 
 /// Outputs to be computed by automatically scheduled kernels.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use crate::expr::Op;
 #[cfg(target_arch = "x86_64")]
 use crate::jit::NARROW;
 use crate::te::auto;
-use crate::te::build::compute::{compute_over, placeholder_of};
-use crate::te::build::reducer::{max, min, sum};
 use crate::te::dtype::DType;
-use crate::te::lang::axis::{Axis, reduce_axis};
-use crate::te::lang::expr::{Binary, Expr};
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::axis::{Axis, reduce_axis};
+use crate::te::expr::define::compute::{compute_over, placeholder_of};
+use crate::te::expr::define::reducer::{max, min, sum};
+use crate::te::expr::expression::{Binary, Expr};
+use crate::te::expr::tensor::Tensor;
 use crate::te::ops;
 use crate::{Argument, ElementType};
 

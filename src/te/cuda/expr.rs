@@ -19,10 +19,10 @@ use crate::expr::{Function, Op};
 use crate::te::arith::Context;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, LoweringError, TeError};
-use crate::te::lang::buffer::{Buffer, Scope};
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::number::round;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::buffer::{Buffer, Scope};
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::number::round;
+use crate::te::expr::tensor::Tensor;
 use crate::te::text::expression;
 
 /// The longest text of an expression. What is read under conditions is written once under each of them, which can be
@@ -428,7 +428,7 @@ pub(crate) fn bare(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::te::lang::var::{Var, var};
+    use crate::te::expr::var::{Var, var};
 
     struct Given;
 

@@ -9,7 +9,7 @@ use crate::expr::cuda::Functions;
 use crate::expr::{Function, Real};
 use crate::te::dtype::DType;
 use crate::te::error::{ScheduleError, TeError};
-use crate::te::ir::device_call::DeviceFunction;
+use crate::te::loops::ir::device_call::DeviceFunction;
 use crate::{ElementType, device};
 
 /// The headers and functions that printed expressions need.

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use crate::te::error::{LoweringError, TeError};
-use crate::te::lang::buffer::Buffer;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
-use crate::te::lang::var::Var;
+use crate::te::expr::buffer::Buffer;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
+use crate::te::expr::var::Var;
 
 /// Gives the names of an expression's variables and elements of memory.
 pub(crate) trait Names {

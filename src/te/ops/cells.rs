@@ -3,12 +3,12 @@
 use super::{misshapen, require_rank, require_shape, wide};
 use crate::expr::Op;
 use crate::te::arith::simplify;
-use crate::te::build::compute::{compute, compute_all};
-use crate::te::build::reducer::sum;
 use crate::te::error::{ExpressionError, TeError};
-use crate::te::lang::axis::reduce_axis;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::axis::reduce_axis;
+use crate::te::expr::define::compute::{compute, compute_all};
+use crate::te::expr::define::reducer::sum;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
 use crate::te::text::expression;
 
 /// One step of an LSTM: gives the new hidden state and the new cell state, each `[batch, hidden]`.

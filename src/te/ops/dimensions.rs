@@ -1,11 +1,11 @@
 //! The dimensions over which an operation reduces, and the dimensions of its result.
 
-use crate::te::build::compute::compute_over;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
-use crate::te::lang::axis::{Axis, reduce_axis};
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::axis::{Axis, reduce_axis};
+use crate::te::expr::define::compute::compute_over;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
 
 /// The dimensions that an operation reduces over: one by its number, several as a slice, or [`Dimensions::all`].
 ///

@@ -29,11 +29,11 @@ use std::sync::Arc;
 use self::dimensions::Over;
 use crate::ElementType;
 use crate::te::arith::equal;
-use crate::te::build::compute::compute_over;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::define::compute::compute_over;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
 use crate::te::text::expression;
 
 /// The type in which an operation on elements of this type is computed.
@@ -55,7 +55,7 @@ fn map(shape: Vec<Expr>, name: &str, body: impl FnOnce(&[Expr]) -> Expr) -> Resu
 }
 
 /// The tensors that an operation makes, or by passes: see
-/// [`or_by_passes`](crate::te::lang::tensor::Operation::or_by_passes).
+/// [`or_by_passes`](crate::te::expr::tensor::Operation::or_by_passes).
 fn or_by_passes(made: &[Tensor], passes: Vec<Tensor>) -> Vec<Tensor> {
     let Some(operation) = made.first().map(|first| first.operation().or_by_passes(passes)) else { return Vec::new() };
     made.iter().map(|tensor| Tensor::new(Arc::clone(&operation), tensor.value())).collect()

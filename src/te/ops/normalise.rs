@@ -4,10 +4,10 @@
 use super::reductions::{Spread, exponentials, spread};
 use super::{Dimensions, Over, or_by_passes, require_float, require_shape, wide};
 use crate::expr::Op;
-use crate::te::build::reducer::{max_reducer, sum_reducer};
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::define::reducer::{max_reducer, sum_reducer};
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
 
 /// `exp(x) / sum(exp(x))` along a dimension, without overflow. If the largest value of a row is infinite or NaN, its
 /// results are NaN, as in PyTorch.
@@ -137,7 +137,7 @@ pub fn rms_norm(
 
 /// A tensor with the shape of `a`. `body` gets the indices of an element and of its row.
 fn of_all(a: &Tensor, over: &Over, name: &str, body: impl FnOnce(&[Expr], &[Expr]) -> Expr) -> Result<Tensor, TeError> {
-    let mut made = crate::te::build::compute::compute_over(a.shape(), name, |axes| {
+    let mut made = crate::te::expr::define::compute::compute_over(a.shape(), name, |axes| {
         let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
         vec![body(&at, &over.row(&at))]
     })?;

@@ -3,14 +3,14 @@
 use super::{Dimensions, Over, map, misshapen, or_by_passes, require_float, wide};
 use crate::ElementType;
 use crate::expr::Op;
-use crate::te::build::reducer::{
-    Reducer, extreme, max_reducer, min_reducer, prod as product, sum_reducer, truth, tuple_reducer,
-};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::axis::Axis;
-use crate::te::lang::expr::{Binary, Expr};
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::define::reducer::{
+    Reducer, extreme, max_reducer, min_reducer, prod as product, sum_reducer, truth, tuple_reducer,
+};
+use crate::te::expr::expression::{Binary, Expr};
+use crate::te::expr::tensor::Tensor;
 
 /// The sum over some dimensions; 0 over no elements.
 ///

@@ -4,14 +4,14 @@
 use super::{misshapen, require_rank, require_shape, wide};
 use crate::expr::Op;
 use crate::te::arith::simplify;
-use crate::te::build::compute::{compute_over, placeholder_of};
-use crate::te::build::reducer::sum;
-use crate::te::build::scan::scan;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
-use crate::te::lang::axis::reduce_axis;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::axis::reduce_axis;
+use crate::te::expr::define::compute::{compute_over, placeholder_of};
+use crate::te::expr::define::reducer::sum;
+use crate::te::expr::define::scan::scan;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
 
 /// The direction of running sums and products: along one dimension, given by its number, or over all elements.
 ///

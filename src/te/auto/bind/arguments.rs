@@ -7,11 +7,11 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument};
 use smallvec::SmallVec;
 
 use crate::sync::lock;
+use crate::te::bind::binding::{Given, check_kind, evaluate};
 use crate::te::error::{RunError, TeError};
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
-use crate::te::lang::var::Var;
-use crate::te::target::binding::{Given, check_kind, evaluate};
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
+use crate::te::expr::var::Var;
 use crate::{Argument, ElementType};
 
 /// The values of the sizes.

@@ -8,8 +8,8 @@ use epilogue_runtime::DeviceTensor;
 use super::arguments::Bound;
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::{LoweringError, RunError, TeError};
-use crate::te::lang::axis::Axis;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::tensor::Tensor;
 
 /// An element that a kernel reads or writes at affine indices: its address, and its strides along the axes.
 #[derive(Clone, Debug)]

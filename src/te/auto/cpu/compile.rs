@@ -6,7 +6,7 @@ use super::reused::ReusedValue;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
+use crate::te::expr::expression::Expr;
 
 /// The steps that compute some outputs, and the number and register of each.
 pub(in crate::te::auto) struct Results {

@@ -12,8 +12,8 @@ use crate::te::arith::Linear;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::var::Var;
 
 /// A read at computed indices.
 pub(super) struct Computed {

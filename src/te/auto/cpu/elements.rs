@@ -15,9 +15,9 @@ use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space};
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::{LoweringError, TeError};
-use crate::te::lang::axis::Axis;
-use crate::te::lang::tensor::Tensor;
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::tensor::Tensor;
+use crate::te::expr::var::Var;
 
 /// Nested loops.
 pub(in crate::te::auto) type Loops = Arc<[LoopLevel]>;

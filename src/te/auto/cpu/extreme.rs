@@ -15,8 +15,8 @@ use crate::ElementType;
 use crate::simd::convert::Widen;
 use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::pattern::fused::Pass;
-use crate::te::build::reducer::extreme;
-use crate::te::lang::expr::Expr;
+use crate::te::expr::define::reducer::extreme;
+use crate::te::expr::expression::Expr;
 
 /// The number of elements whose extremes are found side by side.
 const HELD: usize = 32;
@@ -45,7 +45,7 @@ impl Extreme {
         if !code.source.0.is_empty() || code.condition.is_some() || code.init.is_some() || place.class != Class::I32 {
             return None;
         }
-        let all = |vars: &[crate::te::lang::var::Var]| vars.iter().map(|var| Expr::from(*var)).collect::<Vec<_>>();
+        let all = |vars: &[crate::te::expr::var::Var]| vars.iter().map(|var| Expr::from(*var)).collect::<Vec<_>>();
         let (left, right) = (all(&pass.left), all(&pass.right));
         let largest = [true, false].into_iter().find(|largest| extreme(*largest, &left, &right) == pass.result)?;
         let (axis, least) = elements.axis(from_axis)?;

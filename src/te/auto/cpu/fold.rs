@@ -10,7 +10,7 @@ use super::registers::Lane;
 use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen};
 use crate::simd::{Float, Vectorised, dispatch};
-use crate::te::lang::expr::Binary;
+use crate::te::expr::expression::Binary;
 
 /// The number of rows combined in one pass over the lanes. The CPU prefetches that many streams, and lanes are loaded
 /// and stored that many times less often.

@@ -16,7 +16,7 @@ use crate::te::auto::bind::arguments::{Bound, Layout, Sizes};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::TeError;
-use crate::te::lang::var::Var;
+use crate::te::expr::var::Var;
 
 /// A map, reductions or a scan, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Made {

@@ -13,7 +13,7 @@ use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Steps};
-use crate::te::lang::number::{decode_f8, encode_f8, round};
+use crate::te::expr::number::{decode_f8, encode_f8, round};
 
 /// Lanes that are consecutive along the last of some loops: the first lane, how many, and the first lane's indices.
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use crate::simd::stream::Fence;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
-use crate::te::lang::var::Var;
+use crate::te::expr::var::Var;
 
 /// Bytes of elements that stay in a second-level cache from one reduction to the next.
 const NEAR: i64 = 256 << 10;

@@ -10,7 +10,7 @@ use super::program::{Class, Register, Step};
 use crate::simd::stream::{self, Fence};
 use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::LoopLevel;
-use crate::te::lang::expr::Binary;
+use crate::te::expr::expression::Binary;
 use crate::{ElementType, parallel};
 
 /// The number of columns that are computed at once, step by step, so that their steps overlap.

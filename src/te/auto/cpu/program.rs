@@ -10,8 +10,8 @@ use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::var::Var;
 
 /// The most steps of a program. A division is computed once for every set of conditions that guard it, which can be
 /// many.

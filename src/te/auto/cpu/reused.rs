@@ -5,8 +5,8 @@ use super::registers::Registers;
 use crate::exhaustion::grow;
 use crate::te::auto::cpu::program::{Class, Register};
 use crate::te::auto::pattern::fused::{Pass, Reduction};
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::var::Var;
 
 /// The most bytes of values that are kept at once; they stay in a near cache.
 const KEPT: i64 = 128 << 10;

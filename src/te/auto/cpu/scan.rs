@@ -18,8 +18,8 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::linear_map::LinearMap;
 use crate::te::auto::pattern::recurrence::{Recurrence, When};
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::var::Var;
 
 /// The number of stretches that a column's time is cut into. It is the same on every machine.
 const STRETCHES: i64 = 512;

@@ -10,7 +10,7 @@ use crate::te::auto::gpu::choose::scan::ScanPlan;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::{ColumnReduction, Recurrence};
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
+use crate::te::expr::expression::Expr;
 
 /// Steps, and the outputs that they compute.
 pub(in crate::te::auto) type Results = (Vec<Step>, Vec<(usize, Register)>);

@@ -12,8 +12,8 @@ use crate::simd::convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32}
 use crate::simd::{Float, Vectorised, binary, dispatch, unary};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::expr::Binary;
-use crate::te::lang::number::{round, round_integer};
+use crate::te::expr::expression::Binary;
+use crate::te::expr::number::{round, round_integer};
 
 /// Runs `$body` with the type of a class as `$ty`.
 macro_rules! by_class {

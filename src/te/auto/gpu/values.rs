@@ -6,8 +6,8 @@ use crate::te::auto::bind::arguments::{Bound, Sizes};
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, tensor_of};
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::{RunError, TeError};
-use crate::te::lang::tensor::Tensor;
-use crate::te::lang::var::Var;
+use crate::te::expr::tensor::Tensor;
+use crate::te::expr::var::Var;
 
 /// Computes the values of parameters.
 pub(in crate::te::auto) struct Values<'a> {

@@ -9,10 +9,10 @@ use super::reads::refused;
 use super::recurrence::{ColumnReduction, Output, Recurrence, StateComponents, of_step, reads_backwards};
 use crate::te::arith::equal;
 use crate::te::error::{LoweringError, TeError};
-use crate::te::lang::axis::Axis;
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::expr::var::Var;
 
 /// The axes of a reduction in terms of the scan: numbers of the column axes, and whether time runs backwards.
 struct Places {

@@ -5,7 +5,7 @@
 //! may have a term or not, it therefore carries a gate, which tells whether the term exists.
 
 use crate::te::dtype::DType;
-use crate::te::lang::expr::{Binary, Expr};
+use crate::te::expr::expression::{Binary, Expr};
 
 /// A pair of operations over which maps are linear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

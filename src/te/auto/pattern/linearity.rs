@@ -8,8 +8,8 @@
 
 use super::linear_map::{Entry, LinearMap, Row, Semiring};
 use crate::expr::Op;
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::var::Var;
 
 /// The most components of a state whose steps are composed. A map has the square of this number of entries, in
 /// registers.

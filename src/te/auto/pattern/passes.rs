@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::reads::{computed, refused};
 use crate::te::arith::{Context, equal, simplify};
 use crate::te::error::TeError;
-use crate::te::lang::axis::{Axis, AxisKind, Domain};
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::graph::visit_operations;
-use crate::te::lang::reduce::{Combiner, Reduce};
-use crate::te::lang::tensor::{Compute, Operation, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::{Axis, AxisKind, Domain};
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::graph::visit_operations;
+use crate::te::expr::reduce::{Combiner, Reduce};
+use crate::te::expr::tensor::{Compute, Operation, Tensor};
+use crate::te::expr::var::Var;
 use crate::te::text::expression;
 
 /// A reduction, and the length of the longest chain of reductions that ends in it.

@@ -11,11 +11,11 @@ use crate::ElementType;
 use crate::te::arith::{Linear, simplify};
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, LoweringError, TeError};
-use crate::te::lang::axis::Axis;
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::node::Operands;
-use crate::te::lang::tensor::{OperationKind, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::node::Operands;
+use crate::te::expr::tensor::{OperationKind, Tensor};
+use crate::te::expr::var::Var;
 
 /// The name of this module in error messages.
 pub(in crate::te::auto) const TARGET: &str = "te::auto";

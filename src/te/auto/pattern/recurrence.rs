@@ -8,11 +8,11 @@ use super::reads::{Reads, refused};
 use crate::te::arith::equal;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::axis::Axis;
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::ranges::Axes;
-use crate::te::lang::tensor::{Operation, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::ranges::Axes;
+use crate::te::expr::tensor::{Operation, Tensor};
+use crate::te::expr::var::Var;
 
 /// A recurrence with independent columns, and the outputs that are computed from its states.
 #[derive(Debug)]

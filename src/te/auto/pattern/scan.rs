@@ -11,11 +11,11 @@ use super::recurrence::{ColumnReduction, Output, Recurrence, StateComponents, Wh
 use crate::te::arith::{equal, simplify};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::axis::Axis;
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::graph::visit_operations;
-use crate::te::lang::tensor::{Operation, Scan, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::graph::visit_operations;
+use crate::te::expr::tensor::{Operation, Scan, Tensor};
+use crate::te::expr::var::Var;
 
 /// The most steps that may be given. An update can't look back further.
 const MOST_GIVEN: i64 = 16;

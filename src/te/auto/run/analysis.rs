@@ -6,8 +6,8 @@ use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
-use crate::te::lang::axis::Axis;
-use crate::te::lang::expr::Expr;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::expression::Expr;
 
 /// A run that has been analysed.
 pub(in crate::te::auto) struct Analysis {

@@ -11,7 +11,7 @@ use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::split::cell::Cell;
 use crate::te::error::TeError;
-use crate::te::lang::var::Var;
+use crate::te::expr::var::Var;
 
 /// Makes the kernels of one kind of device.
 pub(in crate::te::auto) trait Backend {

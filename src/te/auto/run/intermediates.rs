@@ -8,7 +8,7 @@ use crate::pool::Pool;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::{RunError, TeError};
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::tensor::Tensor;
 
 /// Memory for intermediate tensors between kernels.
 pub(in crate::te::auto) struct Intermediates {

@@ -13,7 +13,7 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::split::by_shape::KernelSequence;
 use crate::te::error::{RunError, TeError};
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::tensor::Tensor;
 
 /// A scan on a device.
 pub(in crate::te::auto) struct ScanKernel {

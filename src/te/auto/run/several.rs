@@ -12,7 +12,7 @@ use crate::te::auto::order::Order;
 use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::auto::split::by_shape::{KernelSequence, Part};
 use crate::te::error::TeError;
-use crate::te::lang::var::Var;
+use crate::te::expr::var::Var;
 
 /// Scans and reductions on a device, which run one after another.
 pub(in crate::te::auto) struct SeveralKernels {

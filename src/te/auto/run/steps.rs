@@ -10,8 +10,8 @@ use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_step::{Stage, StepTensor, Stepwise};
 use crate::te::error::{RunError, TeError};
-use crate::te::lang::expr::Expr;
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::var::Var;
 
 /// A scan that runs step by step.
 pub(in crate::te::auto) struct StepKernels {

@@ -10,12 +10,12 @@ use super::rewriting::Rewriting;
 use crate::te::auto::pattern::fused::{Output, Reduction};
 use crate::te::auto::pattern::passes::{Known, Member, inlined, passes, reductions};
 use crate::te::auto::pattern::reads::{read_type, refused};
-use crate::te::build::compute::placeholder_of;
 use crate::te::dtype::DType;
 use crate::te::error::{LoweringError, TeError};
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::define::compute::placeholder_of;
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::expr::var::Var;
 
 /// The origin of a step's tensor: a parameter of the whole, or an intermediate tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]

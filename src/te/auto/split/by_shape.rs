@@ -12,11 +12,11 @@ use crate::te::auto::pattern::fused::{Reduction, parameters};
 use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
 use crate::te::auto::pattern::reads::{read_type, refused};
 use crate::te::auto::pattern::recurrence::Recurrence;
-use crate::te::build::compute::{compute_over, placeholder_of};
 use crate::te::error::{LoweringError, TeError};
-use crate::te::lang::expr::Expr;
-use crate::te::lang::graph::visit_operations;
-use crate::te::lang::tensor::{Operation, Tensor};
+use crate::te::expr::define::compute::{compute_over, placeholder_of};
+use crate::te::expr::expression::Expr;
+use crate::te::expr::graph::visit_operations;
+use crate::te::expr::tensor::{Operation, Tensor};
 
 /// The work of one kernel.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 //!
 //! A step is an ordinary set of kernels ([`KernelSequence`]) in which time is a size. They compute the stages of the
 //! update without their time axis, each at the step at which the update reads it. The kernels read the states from the
-//! memory of all steps, and write one row of it, which no read of an update reaches ([`scan`](crate::te::build::scan)
+//! memory of all steps, and write one row of it, which no read of an update reaches ([`scan`](crate::te::expr::define::scan)
 //! has checked this). So no other order is needed than that of kernels in a stream. Computations that use a step's
 //! index but don't depend on the state are done for that step only.
 
@@ -17,12 +17,12 @@ use super::by_shape::KernelSequence;
 use super::cell::Cell;
 use super::slicing::Slicing;
 use crate::te::auto::pattern::reads::refused;
-use crate::te::build::compute::compute_over;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::{Operation, Scan, Tensor};
-use crate::te::lang::var::{Var, var};
+use crate::te::expr::define::compute::compute_over;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::{Operation, Scan, Tensor};
+use crate::te::expr::var::{Var, var};
 
 /// The origin of a tensor of a step's kernels.
 #[derive(Clone, Copy, Debug)]

@@ -32,13 +32,13 @@ use crate::te::arith::{equal, simplify};
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::passes::parts;
 use crate::te::auto::pattern::reads::{Affine, Read, read_type, refused};
-use crate::te::build::compute::placeholder_of;
-use crate::te::build::scan::reads_state;
 use crate::te::error::{RunError, TeError};
-use crate::te::lang::axis::{Axis, AxisKind, Domain};
-use crate::te::lang::expr::Expr;
-use crate::te::lang::ranges::Axes;
-use crate::te::lang::tensor::{Operation, Scan, Tensor};
+use crate::te::expr::axis::{Axis, AxisKind, Domain};
+use crate::te::expr::define::compute::placeholder_of;
+use crate::te::expr::define::scan::reads_state;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::ranges::Axes;
+use crate::te::expr::tensor::{Operation, Scan, Tensor};
 
 /// The most steps that may be given. States in shared memory can't look back further.
 const MOST_GIVEN: i64 = 16;

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::te::dtype::DType;
-use crate::te::lang::axis::{Axis, Domain};
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::reduce::Reduce;
-use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::{Axis, Domain};
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::reduce::Reduce;
+use crate::te::expr::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::expr::var::Var;
 
 /// A tensor that holds a result of an earlier kernel.
 #[derive(Clone)]

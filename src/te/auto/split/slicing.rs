@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::te::arith::{equal, simplify};
 use crate::te::auto::pattern::reads::refused;
-use crate::te::build::scan::reads_state;
 use crate::te::error::TeError;
-use crate::te::lang::axis::{Axis, AxisKind, Domain};
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::reduce::Reduce;
-use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::{Axis, AxisKind, Domain};
+use crate::te::expr::define::scan::reads_state;
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::reduce::Reduce;
+use crate::te::expr::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::expr::var::Var;
 
 /// The stages of an update at one step: without their time axis, or with one that all of them share.
 pub(super) struct Slicing<'a> {

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use crate::te::dtype::DType;
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::reduce::Reduce;
-use crate::te::lang::tensor::{OperationKind, Tensor};
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::reduce::Reduce;
+use crate::te::expr::tensor::{OperationKind, Tensor};
+use crate::te::expr::var::Var;
 
 /// Values of variables.
 type Values = HashMap<Var, f64>;

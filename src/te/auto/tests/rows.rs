@@ -8,12 +8,12 @@ use crate::ElementType;
 use crate::expr::Op;
 use crate::simd::Float;
 use crate::te::auto;
-use crate::te::build::compute::{compute_over, placeholder_of};
-use crate::te::build::reducer::{max, min, sum};
 use crate::te::dtype::DType;
-use crate::te::lang::axis::{Axis, reduce_axis};
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::axis::{Axis, reduce_axis};
+use crate::te::expr::define::compute::{compute_over, placeholder_of};
+use crate::te::expr::define::reducer::{max, min, sum};
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
 use crate::te::ops;
 
 /// The dimensions of an element: those of outputs, and the one that is reduced.

@@ -7,7 +7,7 @@ use crate::jit::{Binary as Two, Body, Lane, Unary, Value};
 use crate::te::auto::cpu::program::{Class, Constant, Register, Step};
 use crate::te::auto::cpu::registers::Lane as _;
 use crate::te::dtype::DType;
-use crate::te::lang::expr::Binary;
+use crate::te::expr::expression::Binary;
 
 /// A value, and what its 32 bits are.
 #[derive(Clone, Copy, Debug)]

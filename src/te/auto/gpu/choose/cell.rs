@@ -11,7 +11,7 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::Affine;
 use crate::te::auto::split::cell::{Cell, Source, Stage};
 use crate::te::error::TeError;
-use crate::te::lang::axis::Axis;
+use crate::te::expr::axis::Axis;
 
 /// The most threads of a block.
 const MOST_THREADS: i64 = 1024;

@@ -8,7 +8,7 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
+use crate::te::expr::expression::Expr;
 
 /// The largest count of chunks, outputs or parts: a kernel counts in 31 bits.
 pub(in crate::te::auto) const LIMIT: i64 = i32::MAX as i64;

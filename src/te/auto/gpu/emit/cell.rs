@@ -14,7 +14,7 @@ use crate::te::auto::pattern::reads::read_type;
 use crate::te::auto::split::cell::{Buffer, Cell, Source, Stage, Store};
 use crate::te::cuda::{Library, register};
 use crate::te::error::TeError;
-use crate::te::lang::tensor::Tensor;
+use crate::te::expr::tensor::Tensor;
 use crate::te::text::identifier;
 
 /// Everything that the text of a cell's kernel depends on.

@@ -17,10 +17,10 @@ use crate::te::cuda::Names;
 use crate::te::cuda::{Library, Printer, register};
 use crate::te::dtype::DType;
 use crate::te::error::{RunError, TeError};
-use crate::te::lang::axis::Axis;
-use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::tensor::Tensor;
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::Axis;
+use crate::te::expr::expression::{Binary, Expr, Kind};
+use crate::te::expr::tensor::Tensor;
+use crate::te::expr::var::Var;
 
 /// The variables and members of generated functions.
 const LOCALS: &str = "

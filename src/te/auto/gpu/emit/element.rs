@@ -14,8 +14,8 @@ use crate::te::auto::pattern::reads::read_type;
 use crate::te::cuda::register;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::var::Var;
 
 struct Text<'f, 'a> {
     code: &'f mut Writer,

@@ -1,7 +1,7 @@
 //! The parameters of generated kernels. All are passed in one struct, each with 8 bytes.
 
 use super::loops::Side;
-use crate::te::lang::var::Var;
+use crate::te::expr::var::Var;
 
 /// A parameter of a kernel.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,8 @@ use crate::cuda::Writer;
 use crate::te::auto::pattern::linear_map::{Entry, LinearMap, MapNumber};
 use crate::te::cuda::register;
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::var::Var;
 
 /// Writes the members of a map, and the functions on maps. `components` are those of the state.
 pub(in crate::te::auto) fn map_text(

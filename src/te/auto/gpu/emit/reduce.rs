@@ -13,9 +13,9 @@ use crate::te::auto::pattern::fused::Reduction;
 use crate::te::cuda::register;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::Tensor;
-use crate::te::lang::var::Var;
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::Tensor;
+use crate::te::expr::var::Var;
 use crate::te::text::identifier;
 
 /// Writes the kernel.

@@ -12,8 +12,8 @@ use crate::te::auto::pattern::reads::read_type;
 use crate::te::auto::pattern::recurrence::{Recurrence, When};
 use crate::te::cuda::register;
 use crate::te::error::TeError;
-use crate::te::lang::expr::Expr;
-use crate::te::lang::tensor::{OperationKind, Tensor};
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::{OperationKind, Tensor};
 use crate::te::text::identifier;
 
 /// The thread mapping of a scan: how threads share time and columns.

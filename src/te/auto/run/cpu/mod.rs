@@ -14,7 +14,7 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::cell::Cell;
 use crate::te::error::TeError;
-use crate::te::lang::var::Var;
+use crate::te::expr::var::Var;
 
 /// The CPU.
 pub(super) struct Cpu<'a> {

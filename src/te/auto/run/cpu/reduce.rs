@@ -14,8 +14,8 @@ use crate::te::auto::run::analysis::{Analysis, space};
 use crate::te::auto::run::intermediates::{Intermediates, part};
 use crate::te::auto::split::by_pass::{PassSequence, Step, TensorOrigin};
 use crate::te::error::TeError;
-use crate::te::lang::axis::Domain;
-use crate::te::lang::var::Var;
+use crate::te::expr::axis::Domain;
+use crate::te::expr::var::Var;
 
 /// Maps and reductions on the CPU.
 pub(super) struct ReduceKernel {

@@ -15,7 +15,7 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::cell::Cell;
 use crate::te::error::TeError;
-use crate::te::lang::var::Var;
+use crate::te::expr::var::Var;
 
 /// A GPU, which may be an emulated one.
 pub(super) struct Gpu<'a> {

@@ -1,0 +1,72 @@
+//! Saves a tensor expression with its schedule as JSON, and reads it back.
+//!
+//! The text is an object with `format` ([`FORMAT`]), `version` ([`VERSION`]), `nodes`, `schedule`, `record` and
+//! `tensors`. `nodes` is a list of variables, axes, functions, expressions, reductions and operations; each refers only
+//! to earlier ones, by their places. `schedule` has the stages in order, the outputs and the groups. `record` has the
+//! applied primitives as text. `tensors` has the tensors that were named when it was saved. Floating-point numbers are
+//! strings, so that every value is kept exactly.
+//!
+//! Reading trusts nothing. Expressions are built and checked like those that a program writes, and what a schedule
+//! primitive would refuse is refused. So is a stage that doesn't compute its origin ([`agreement`](super::agreement)), and a
+//! member of an object that is not written here. The length of the text and the number of its parts are limited
+//! (`limits.rs`). Only the CUDA text of hand-written elementwise functions is taken unchecked. So compile a schedule only if
+//! you would also run code by its author.
+//!
+//! This module knows the text format. It must never lower or run anything.
+
+mod limits;
+mod names;
+mod nodes;
+mod schedule;
+mod write;
+
+use serde_json::Value;
+
+use self::schedule::read_schedule;
+use self::write::write_schedule;
+use super::Schedule;
+use crate::te::error::{ScheduleError, TeError};
+use crate::te::expr::tensor::Tensor;
+
+/// The value of `format`.
+pub(crate) const FORMAT: &str = "epilogue.te.schedule";
+
+/// The version that is written. Other versions are refused.
+pub(crate) const VERSION: u64 = 1;
+
+impl Schedule {
+    /// The expression and its schedule as JSON. `tensors` are those that [`Schedule::from_json`] gives back, for
+    /// example the arguments of [`lower`](crate::te::loops::lower).
+    ///
+    /// # Errors
+    /// [`ScheduleError::NotScheduled`] for a tensor of another schedule; [`ScheduleError::Json`] for what the format
+    /// can't express.
+    pub fn to_json(&self, tensors: &[&Tensor]) -> Result<String, TeError> {
+        Ok(write_schedule(self, tensors)?.to_string())
+    }
+
+    /// Reads the text of [`Schedule::to_json`]. Gives the schedule and the tensors that were named when it was saved.
+    /// All its variables and axes are new ones.
+    ///
+    /// # Errors
+    /// [`ScheduleError::JsonSize`] for more than 4 MiB of text, 32768 nodes, 1024 stages or 256 groups, or for
+    /// operations and functions that are too large when shared parts count once for each use; [`ScheduleError::Json`]
+    /// for text that is not valid, of another version, or incomplete; the error of the constructor or primitive that
+    /// refuses its content.
+    pub fn from_json(text: &str) -> Result<(Self, Vec<Tensor>), TeError> {
+        limits::BYTES.check(text.len())?;
+        let value: Value = serde_json::from_str(text).map_err(|error| mistake(format!("it is not JSON: {error}")))?;
+        if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
+            return Err(mistake(format!("its `format` is not \"{FORMAT}\"")));
+        }
+        match value.get("version").and_then(Value::as_u64) {
+            Some(VERSION) => read_schedule(&value),
+            Some(other) => Err(mistake(format!("it is of version {other}; version {VERSION} can be read"))),
+            None => Err(mistake("it has no `version`".to_owned())),
+        }
+    }
+}
+
+fn mistake(reason: String) -> TeError {
+    ScheduleError::Json { reason }.into()
+}
