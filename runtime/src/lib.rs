@@ -34,94 +34,51 @@
 //! | `EPILOGUE_CASES` | property tests try this many times as many random cases |
 //! | `EPILOGUE_REQUIRE_NVRTC` | tests fail if NVRTC is missing, instead of saying that they were skipped |
 
-mod arch;
-mod as_matrix;
-mod axes;
-mod buffer;
-pub mod bundle;
-mod cache;
-mod collective;
-mod communicator;
-mod communicator_error;
-mod compile_log;
-mod compiler;
-mod control_groups;
-mod copy;
-mod create;
-mod cuda;
+mod compile;
 mod device;
-mod discovery;
-mod element;
-#[cfg(feature = "emulated")]
-mod emulated;
-#[cfg(not(feature = "emulated"))]
-#[path = "no_emulator.rs"]
-mod emulated;
 mod error;
 mod exchange;
-mod exchange_error;
-mod failure;
-mod float8;
-mod graph;
-mod host;
-mod host_access;
-mod host_bytes;
-mod host_lock;
-mod host_memory;
-mod kernel;
 mod launch;
 mod layout;
-mod limits;
-mod load;
-mod loaded;
+mod memory;
 #[doc(hidden)]
 pub mod message;
-mod nvrtc;
-mod overlap;
 mod progress;
-mod properties;
-mod ptx_signature;
-mod recording;
-mod source;
-mod status;
-mod stored;
-mod stream;
-mod strided;
+mod ranks;
 mod sync;
 mod tensor;
-mod tensor_map;
 pub mod testing;
 #[doc(hidden)]
 pub mod trace;
-mod trust;
 
-pub use arch::{Arch, ParseArchError};
-pub use axes::{AxisList, NamedAxes};
-pub use cache::{CacheKey, KernelCache};
-pub use communicator::{Communicator, LaunchedRank, Rendezvous};
-pub use communicator_error::CommunicatorError;
-pub use compile_log::{CompileLog, Diagnostic, Resources, Severity};
-pub use compiler::Compiler;
+pub use compile::arch::{Arch, ParseArchError};
+pub use compile::bundle;
+pub use compile::cache::{CacheKey, KernelCache};
+pub use compile::compile_log::{CompileLog, Diagnostic, Resources, Severity};
+pub use compile::compiler::Compiler;
+pub use compile::failure::Site;
+pub use compile::source::{Compiled, Output, Source};
+pub use device::launch::Launch;
+pub use device::properties::Properties;
+pub use device::status::STATUS_VARIABLE;
 pub use device::{Device, DeviceKind};
-pub use element::{Element, ElementType, PlainElement};
+pub use error::exchange::ExchangeError;
+pub use error::ranks::CommunicatorError;
 pub use error::{Absent, CompileFailure, DataError, Error, LayoutError, Result};
 pub use exchange::{Kept, Scope, dlpack};
-pub use exchange_error::ExchangeError;
-pub use failure::Site;
-pub use float8::{f8e4m3, f8e5m2};
-pub use graph::Graph;
-pub use host_access::HostAccess;
+pub use launch::graph::Graph;
+pub use launch::kernel::{KeptKernel, Kernel, KernelArgument};
+pub use launch::stream::{Event, Stream, StreamKey};
+pub use layout::axes::{AxisList, NamedAxes};
+pub use layout::element::{Element, ElementType, PlainElement};
+pub use layout::float8::{f8e4m3, f8e5m2};
 #[doc(hidden)]
-pub use host_bytes::HostBytes;
-pub use kernel::{KeptKernel, Kernel, KernelArgument};
-pub use launch::Launch;
+pub use memory::host_bytes::HostBytes;
 pub use progress::{Activity, Progress};
-pub use properties::Properties;
-pub use source::{Compiled, Output, Source};
-pub use status::STATUS_VARIABLE;
-pub use stream::{Event, Stream, StreamKey};
+pub use ranks::{Communicator, LaunchedRank, Rendezvous};
 pub use tensor::DeviceTensor;
-pub use tensor_map::{Im2colMap, L2Promotion, Swizzle, TensorMap, TiledMap};
+pub use tensor::host_access::HostAccess;
+pub use tensor::tensor_map::{Im2colMap, L2Promotion, Swizzle, TensorMap, TiledMap};
 
 /// Emulated devices run on it; its options are theirs.
 #[cfg(feature = "emulated")]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How far something is that takes long, such as [making a bundle](crate::bundle::Builder::on_progress) or choosing a kernel
+/// How far something is that takes long, such as [making a bundle](crate::compile::bundle::Builder::on_progress) or choosing a kernel
 /// by measuring.
 ///
 /// ```

@@ -6,8 +6,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::compiler::Compiler;
-use crate::discovery;
+use crate::compile::compiler::Compiler;
+use crate::compile::discovery;
 
 /// NVRTC, for the test called `test`; `None`, with a message, if there is none.
 ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loom::thread;
 
 use super::meeting::Meeting;
-use crate::communicator_error::CommunicatorError;
+use crate::error::ranks::CommunicatorError;
 use crate::in_every_order;
 use crate::sync::Arc;
 

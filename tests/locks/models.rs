@@ -18,14 +18,14 @@ mod sync;
 #[allow(dead_code, unused_imports, clippy::map_clone, reason = "models use some of it, and its tests are left out")]
 mod variants;
 
-#[path = "../../runtime/src/communicator/meeting.rs"]
+#[path = "../../runtime/src/ranks/meeting.rs"]
 #[allow(dead_code, unused_imports, clippy::map_clone, reason = "models use some of it, and its tests are left out")]
 mod meeting;
 
 #[path = "../../src/parallel/jobs.rs"]
 mod jobs;
 
-#[path = "../../runtime/src/host_lock.rs"]
+#[path = "../../runtime/src/memory/host_lock.rs"]
 #[allow(dead_code, unused_imports, reason = "its tests are left out")]
 mod host_lock;
 
@@ -57,11 +57,13 @@ mod parallel {
 }
 
 /// What `meeting` needs of the library's errors.
-mod communicator_error {
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub(crate) enum CommunicatorError {
-        Gone { rank: usize },
-        Timeout { seconds: u64, late: Vec<usize> },
+mod error {
+    pub(crate) mod ranks {
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(crate) enum CommunicatorError {
+            Gone { rank: usize },
+            Timeout { seconds: u64, late: Vec<usize> },
+        }
     }
 }
 

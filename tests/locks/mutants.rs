@@ -17,9 +17,9 @@ pub(crate) struct Mutant {
 /// The modelled files, by the name of their module.
 pub(crate) const FILES: [(&str, &str); 4] = [
     ("variants", "../../src/variants.rs"),
-    ("meeting", "../../runtime/src/communicator/meeting.rs"),
+    ("meeting", "../../runtime/src/ranks/meeting.rs"),
     ("jobs", "../../src/parallel/jobs.rs"),
-    ("host_lock", "../../runtime/src/host_lock.rs"),
+    ("host_lock", "../../runtime/src/memory/host_lock.rs"),
 ];
 
 const DEADLOCK: &str = "deadlock";

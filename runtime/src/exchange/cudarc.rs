@@ -10,16 +10,16 @@ use cudarc::driver::{
 
 use super::Kept;
 use super::scope::{Scope, strided};
-use crate::buffer::{Buffer, Memory};
-use crate::create::check_length;
-use crate::cuda::{self, Allocation, Context};
+use crate::device::cuda::{self, Allocation, Context};
 use crate::device::{Backend, Device};
-use crate::element::{Element, PlainElement};
+use crate::error::exchange::ExchangeError;
 use crate::error::{Error, LayoutError, Result};
-use crate::exchange_error::ExchangeError;
+use crate::launch::stream::Stream;
 use crate::layout::Layout;
-use crate::stream::Stream;
+use crate::layout::element::{Element, PlainElement};
+use crate::memory::buffer::{Buffer, Memory};
 use crate::tensor::DeviceTensor;
+use crate::tensor::create::check_length;
 
 impl Stream {
     /// A cudarc stream, which this value keeps alive.

@@ -11,13 +11,13 @@ use smallvec::SmallVec;
 use super::owned::{Kept, take};
 use super::scope::{Scope, require_host};
 use crate::device::Device;
-use crate::element::{Element, PlainElement};
+use crate::error::exchange::ExchangeError;
 use crate::error::{LayoutError, Result};
-use crate::exchange_error::ExchangeError;
-use crate::host_access::HostAccess;
-use crate::host_memory::Rights;
 use crate::layout::Layout;
+use crate::layout::element::{Element, PlainElement};
+use crate::memory::host_memory::Rights;
 use crate::tensor::DeviceTensor;
+use crate::tensor::host_access::HostAccess;
 
 impl<'env> Scope<'env> {
     /// A read-only tensor in the memory of an array view, with its strides (feature `ndarray`).

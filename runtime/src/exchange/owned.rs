@@ -4,16 +4,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::scope::{check_alignment, of_bytes, require_host};
-use crate::buffer::{Buffer, Memory};
-use crate::create::check_length;
 use crate::device::Device;
-use crate::element::{Element, ElementType, PlainElement};
+use crate::error::exchange::ExchangeError;
 use crate::error::{Error, Result};
-use crate::exchange_error::ExchangeError;
-use crate::host_access::host_memory;
-use crate::host_memory::{HostMemory, Rights};
 use crate::layout::Layout;
+use crate::layout::element::{Element, ElementType, PlainElement};
+use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::host_memory::{HostMemory, Rights};
 use crate::tensor::DeviceTensor;
+use crate::tensor::create::check_length;
+use crate::tensor::host_access::host_memory;
 
 /// A tensor that could not be given away without a copy, and why. `?` drops the tensor if the function's error is an
 /// [`Error`].

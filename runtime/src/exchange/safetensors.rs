@@ -12,9 +12,9 @@ use safetensors::{Dtype, SafeTensors};
 use super::owned::share;
 use super::scope::{Scope, of_bytes};
 use crate::device::Device;
-use crate::element::ElementType;
 use crate::error::Result;
-use crate::exchange_error::ExchangeError;
+use crate::error::exchange::ExchangeError;
+use crate::layout::element::ElementType;
 use crate::tensor::DeviceTensor;
 
 impl<'env> Scope<'env> {

@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::buffer::{Buffer, Memory};
-use crate::create::check_length;
 use crate::device::{Backend, Device};
-use crate::element::{Element, ElementType, PlainElement};
 use crate::error::{LayoutError, Result};
-use crate::host_memory::{HostMemory, Rights};
 use crate::layout::Layout;
+use crate::layout::element::{Element, ElementType, PlainElement};
+use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::host_memory::{HostMemory, Rights};
 use crate::tensor::DeviceTensor;
+use crate::tensor::create::check_length;
 
 /// Makes tensors in borrowed memory: see [`Device::scope`].
 pub struct Scope<'env> {

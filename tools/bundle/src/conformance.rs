@@ -223,7 +223,7 @@ impl Device for Gpu {
         Ok(bytemuck::cast(map.opaque))
     }
 
-    /// With the correction that `runtime/src/cuda/tensor_map.rs` makes: of tensors under 128 KiB, by drivers up to CUDA 13.1.
+    /// With the correction that `runtime/src/device/cuda/tensor_map.rs` makes: of tensors under 128 KiB, by drivers up to CUDA 13.1.
     fn im2col_map(&self, images: &Im2col<'_>) -> Result<[u8; 128], DriverError> {
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
         // SAFETY: lists of one entry for each dimension (strides: all but the first, corners: all but the first and the

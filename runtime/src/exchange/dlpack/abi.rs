@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::element::ElementType;
+use crate::layout::element::ElementType;
 
 /// The version of a [`DLManagedTensorVersioned`]. With another `major`, only the fields before `dl_tensor` are the
 /// same.

@@ -5,10 +5,10 @@ use std::ptr::{self, NonNull};
 
 use super::Owned;
 use super::abi::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor};
-use crate::buffer::Memory;
 use crate::device::DeviceKind;
 use crate::error::Result;
-use crate::exchange_error::ExchangeError;
+use crate::error::exchange::ExchangeError;
+use crate::memory::buffer::Memory;
 use crate::tensor::DeviceTensor;
 
 /// What a structure of ours keeps until its deleter is called.

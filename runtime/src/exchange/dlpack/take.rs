@@ -8,14 +8,14 @@ use smallvec::SmallVec;
 use super::abi::{DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor};
 use super::sealed::Layout as Structure;
 use super::{Managed, Owned};
-use crate::buffer::{Buffer, Memory};
-use crate::cuda::Allocation;
+use crate::device::cuda::Allocation;
 use crate::device::{Backend, Device, DeviceKind};
-use crate::element::ElementType;
+use crate::error::exchange::ExchangeError;
 use crate::error::{LayoutError, Result};
-use crate::exchange_error::ExchangeError;
-use crate::host_memory::{HostMemory, Rights};
 use crate::layout::Layout;
+use crate::layout::element::ElementType;
+use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::host_memory::{HostMemory, Rights};
 use crate::tensor::DeviceTensor;
 
 impl Structure for DLManagedTensor {

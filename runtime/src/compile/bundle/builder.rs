@@ -1,0 +1,108 @@
+//! Collects the kernels of a bundle, and makes the devices that compile them.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::BundleError;
+use super::file;
+use super::recorder::{Recorder, Recording};
+use crate::compile::arch::Arch;
+use crate::compile::source::Output;
+use crate::compile::trust;
+use crate::device::Device;
+use crate::error::Result;
+use crate::progress::Progress;
+
+/// Collects kernels for a bundle. Cloning gives another handle; targets may be used on several threads.
+#[derive(Clone, Default)]
+pub struct Builder(Recording);
+
+impl Builder {
+    /// A builder without kernels.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A device that stands for a GPU of this architecture. It compiles machine code, which this builder keeps, and
+    /// does nothing else: its tensors have shapes but no memory, and launches are only checked.
+    ///
+    /// Choices that depend on the GPU, for example on its number of multiprocessors, are made for a typical one of the
+    /// architecture: an A100, A10, L40S, H200 (`sm_90`, `sm_90a`), B200 (`sm_100a`) or RTX PRO 6000 (`sm_120a`). A
+    /// device with a bundle chooses among the bundle's kernels.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture.
+    pub fn target(&self, arch: Arch) -> Result<Device> {
+        Device::of_recorder(arch, Recorder { form: Output::Cubin, into: self.0.clone() })
+    }
+
+    /// The same for [`Device::emulated`], which runs PTX.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture than `SM_80` and `SM_90A`.
+    pub fn emulated_target(&self, arch: Arch) -> Result<Device> {
+        Device::of_recorder(arch, Recorder { form: Output::Ptx, into: self.0.clone() })
+    }
+
+    /// Calls `watcher` before and after every kernel that is compiled on a target, with the number of kernels that the
+    /// bundle has by then; of how many, the builder doesn't know. It is called on the thread that compiles.
+    ///
+    /// ```
+    /// use epilogue_runtime::bundle::Builder;
+    ///
+    /// let builder = Builder::new().on_progress(|progress| eprintln!("{progress}"));
+    /// // … plan on targets: "0: compiling bias_gelu_f16_128x128", "1: done with bias_gelu_f16_128x128", …
+    /// ```
+    #[must_use]
+    pub fn on_progress(self, watcher: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
+        self.0.watch(Arc::new(watcher));
+        self
+    }
+
+    /// The number of kernels so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.kernels().len()
+    }
+
+    /// Whether there are no kernels so far.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of the bundle. The same kernels give the same bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let kernels = self.0.kernels();
+        file::write(
+            &self.0.made_by(),
+            kernels.iter().map(|(id, (name, content))| (id, name.as_str(), content.as_slice())),
+        )
+    }
+
+    /// Writes the bundle to a file, completely or not at all.
+    ///
+    /// # Errors
+    /// [`BundleError::File`].
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), BundleError> {
+        let path = path.as_ref();
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".{}.tmp", std::process::id()));
+        let written =
+            trust::write_new(Path::new(&temporary), &self.to_bytes()).and_then(|()| fs::rename(&temporary, path));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&temporary);
+            BundleError::File { path: path.to_owned(), reason: error.to_string() }
+        })
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Builder({} kernels)", self.len())
+    }
+}
