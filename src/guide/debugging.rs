@@ -201,7 +201,7 @@
 //! let mut schedule = te::create_schedule(&[&doubled]);
 //! schedule.stage(&doubled)?.split(doubled.axis(0)?, 2)?;
 //! let program = te::lower(&schedule, &[&x, &doubled], "doubled")?;
-//! println!("{}", program.script(te::ScriptStyle::LATER));
+//! println!("{}", program.script());
 //!
 //! let mut given = te::Array::new(te::DType::F32, &[4], &[1.0, 2.0, 3.0, 4.0])?;
 //! let mut result = te::Array::unwritten(te::DType::F32, &[4]);

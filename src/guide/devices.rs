@@ -201,7 +201,7 @@
 //! | feature | on by default | what it brings |
 //! |---|---|---|
 //! | `te` | yes | tensor expressions: [`te`](crate::te) |
-//! | `native` | yes | native code for scheduled tensor expressions on the CPU; without it they run on GPUs and in the interpreter |
+//! | `native` | no | native code for scheduled tensor expressions on the CPU; without it they run on GPUs and in the interpreter |
 //! | `emulated` | yes | [`Device::emulated`](crate::Device::emulated) |
 //! | `ndarray` | no | ndarray's arrays as tensors, and the other way round: [`memory`](super::memory) |
 //! | `safetensors` | no | the tensors of safetensors files where they lie |

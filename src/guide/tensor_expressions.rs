@@ -179,7 +179,7 @@
 //! schedule.stage(&b)?.bind(thread, te::thread_axis("threadIdx.x"))?;
 //!
 //! let program = te::lower(&schedule, &[&a, &b], "row_sums")?;
-//! let text = program.script(te::ScriptStyle::LATER); // the loops, as TVMScript
+//! let text = program.script(); // the loops, as TVMScript
 //! assert!(text.contains("blockIdx.x"));
 //!
 //! // The interpreter runs it on any computer, statement by statement.
@@ -191,9 +191,11 @@
 //! ```
 //!
 //! [`Program::build`](crate::te::Program::build) compiles it for a device: by NVRTC for a GPU or an emulated one, by
-//! Cranelift for the CPU (the feature `native`). The native code gives the same bits as the interpreter.
+//! Cranelift for the CPU. That needs the feature `native`, which is not on by default. The native code gives the same bits
+//! as the interpreter.
 //!
 //! ```
+//! # if cfg!(not(feature = "native")) { return Ok(()); }
 //! use epilogue::{Device, te};
 //! # let (n, m) = (te::var("n"), te::var("m"));
 //! # let a = te::placeholder([n, m], "A");
@@ -214,7 +216,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`native::compile`](crate::te::native::compile) does the same for slices of the host, without devices and tensors.
+//! `te::native::compile` does the same for slices of the host, without devices and tensors.
 //!
 //! | | automatic | scheduled |
 //! |---|---|---|

@@ -26,7 +26,7 @@
 //! let mut schedule = te::create_schedule(&[&b]);
 //! schedule.stage(&b)?.split(b.reduce_axis(0)?, 4)?;
 //! let program = te::lower(&schedule, &[&a, &b], "row_sums")?;
-//! println!("{}", program.script(te::ScriptStyle::LATER)); // the loops, as TVMScript
+//! println!("{}", program.script()); // the loops, as TVMScript
 //! let mut matrix = te::Array::new(te::DType::F32, &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
 //! let mut sums = te::Array::unwritten(te::DType::F32, &[2]);
 //! program.interpret_bound(&mut [(&a, &mut matrix), (&b, &mut sums)])?;
@@ -68,7 +68,6 @@ pub use loops::backend::kernel::Kernel;
 pub use loops::backend::native;
 pub use loops::ir::device_call::{CallArgument, DeviceCall, DeviceFunction};
 pub use loops::ir::pragma::{Pragma, PragmaValue};
-pub use loops::ir::print::script::ScriptStyle;
 pub use loops::ir::program::{Program, Requirement};
 pub use loops::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
 pub use loops::lower::{Trace, UnrollConfig, lower, lower_traced};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex};
 
-use epilogue::te::{self, Array, Program};
+use epilogue::te::{Array, Program};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::{Compiler, testing};
 use half::{bf16, f16};
@@ -125,8 +125,7 @@ fn run_on(
     inputs: &[Numbers],
     outputs: &[(ElementType, Vec<usize>)],
 ) -> Vec<Vec<f64>> {
-    let kernel =
-        program.build(device).unwrap_or_else(|error| panic!("{error}\n{}", program.script(te::ScriptStyle::LATER)));
+    let kernel = program.build(device).unwrap_or_else(|error| panic!("{error}\n{}", program.script()));
     let given: Vec<DeviceTensor> = inputs.iter().map(|x| x.on(device)).collect();
     let mut made: Vec<DeviceTensor> =
         outputs.iter().map(|(element, shape)| device.zeros_of(*element, shape).expect("memory")).collect();

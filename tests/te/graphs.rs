@@ -91,8 +91,7 @@ fn scheduled(x: &Tensor, y: &Tensor, inlined: &[Tensor], expected: &[f32]) {
         s.compute_inline(stage).unwrap();
     }
     let program = te::lower(&s, &[x, y], "main").unwrap();
-    assert!(program.script(te::ScriptStyle::LATER).len() < 1 << 20);
-    assert!(program.primfn().len() < 1 << 20);
+    assert!(program.script().len() < 1 << 20);
     let values: Vec<f64> = VALUES.iter().map(|x| f64::from(*x)).collect();
     let f32 = ElementType::F32;
     let mut arguments = [Array::new(f32, &[N], &values).unwrap(), Array::unwritten(f32, &[N])];
@@ -145,7 +144,7 @@ fn virtual_threads_by_parts() {
             stage.bind(outer, te::thread_axis("vthread")).unwrap();
             stage.split(inner, 4).unwrap();
             let program = te::lower(&s, &[&x, &y], "main").unwrap();
-            assert!(program.script(te::ScriptStyle::LATER).len() < 1 << 20);
+            assert!(program.script().len() < 1 << 20);
             te::native::compile(&program).unwrap();
         });
     }
@@ -213,7 +212,7 @@ fn text_of_stages(device: Option<&Device>, count: usize) -> usize {
     let program = te::lower(&s, &[&x, &all[count]], "main").unwrap();
     let map = te::auto::map(&all[count]).unwrap();
     let source = device.map_or(0, |device| map.build(device).unwrap().source().len());
-    program.script(te::ScriptStyle::LATER).len() + source
+    program.script().len() + source
 }
 
 /// The length of the program for `count` virtual threads with a separate split each.
@@ -226,7 +225,7 @@ fn text_of_virtual_threads(count: i32) -> usize {
     let (outer, inner) = stage.split_parts(y.axis(1).unwrap(), count).unwrap();
     stage.bind(outer, te::thread_axis("vthread")).unwrap();
     stage.split(inner, 4).unwrap();
-    te::lower(&s, &[&x, &y], "main").unwrap().script(te::ScriptStyle::LATER).len()
+    te::lower(&s, &[&x, &y], "main").unwrap().script().len()
 }
 
 /// With twice the stages, the text that passes and compilers walk is at most about twice as long.

@@ -1,9 +1,9 @@
 //! The complete listings of TVM's reduction and scan tutorials: the same text, except for comments and imports.
 
-use epilogue::te::{self, ScriptStyle, TeError, Tensor};
+use epilogue::te::{self, TeError, Tensor};
 
-fn check(schedule: &te::Schedule, arguments: &[&Tensor], style: ScriptStyle, golden: &str) -> Result<(), TeError> {
-    let script = te::lower(schedule, arguments, "main")?.script(style);
+fn check(schedule: &te::Schedule, arguments: &[&Tensor], golden: &str) -> Result<(), TeError> {
+    let script = te::lower(schedule, arguments, "main")?.script();
     let lines = script.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let ours: String = lines.map(|line| format!("{line}\n")).collect();
     assert_eq!(ours, golden, "ours:\n{ours}\ngolden:\n{golden}");
@@ -23,7 +23,7 @@ fn row_sums() -> Result<(Tensor, Tensor), TeError> {
 fn default_reduction() -> Result<(), TeError> {
     let (a, b) = row_sums()?;
     let s = te::create_schedule(&[&b]);
-    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("../golden/te/reduction_default.txt"))
+    check(&s, &[&a, &b], include_str!("../golden/te/reduction_default.txt"))
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn split_reduction() -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&b]);
     s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
     s.stage(&b)?.split(b.axis(0)?, 32)?;
-    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("../golden/te/reduction_split.txt"))
+    check(&s, &[&a, &b], include_str!("../golden/te/reduction_split.txt"))
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn rows_bound_to_threads() -> Result<(), TeError> {
     let (xo, xi) = s.stage(&b)?.split(b.axis(0)?, 32)?;
     s.stage(&b)?.bind(xo, te::thread_axis("blockIdx.x"))?;
     s.stage(&b)?.bind(xi, te::thread_axis("threadIdx.x"))?;
-    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("../golden/te/reduction_bind.txt"))
+    check(&s, &[&a, &b], include_str!("../golden/te/reduction_bind.txt"))
 }
 
 #[test]
@@ -52,55 +52,13 @@ fn factored_reduction() -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&b]);
     let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
     s.rfactor(&b, ki)?;
-    check(&s, &[&a, &b], ScriptStyle::EARLIER, include_str!("../golden/te/reduction_rfactor.txt"))?;
+    check(&s, &[&a, &b], include_str!("../golden/te/reduction_rfactor.txt"))?;
     assert_eq!(
         s.operation(&b)?.body_text(),
         "[T.reduce(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), source=[B.rf[k_inner_v, ax0]], init=[], \
          axis=[T.iter_var(k_inner_v, T.Range(0, 16), \"CommReduce\", \"\")], condition=T.bool(True), value_index=0)]"
     );
     Ok(())
-}
-
-/// The older dialect, compared with listings whose last line may be cut off.
-fn check_primfn(schedule: &te::Schedule, arguments: &[&Tensor], golden: &str) -> Result<(), TeError> {
-    let ours = te::lower(schedule, arguments, "main")?.primfn();
-    let golden = golden.trim_end();
-    let (whole, cut) = golden.rsplit_once('\n').unwrap_or(("", golden));
-    let lines: Vec<&str> = ours.lines().collect();
-    let expected: Vec<&str> = whole.lines().collect();
-    assert_eq!(lines[..expected.len().min(lines.len())], expected[..], "ours:\n{ours}\ngolden:\n{golden}");
-    let next = lines.get(expected.len()).copied().unwrap_or_default();
-    assert!(next.starts_with(cut), "ours:\n{ours}\ngolden:\n{golden}");
-    Ok(())
-}
-
-#[test]
-fn the_older_dialect() -> Result<(), TeError> {
-    let thread = te::thread_axis;
-    let (a, b) = row_sums()?;
-    let mut s = te::create_schedule(&[&b]);
-    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_plain.txt"))?;
-    s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
-    let (xo, xi) = s.stage(&b)?.split(b.axis(0)?, 32)?;
-    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_split.txt"))?;
-    s.stage(&b)?.bind(xo, thread("blockIdx.x"))?;
-    s.stage(&b)?.bind(xi, thread("threadIdx.x"))?;
-    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_bind.txt"))?;
-    let (a, b) = row_sums()?;
-    let mut s = te::create_schedule(&[&b]);
-    let (_ko, ki) = s.stage(&b)?.split(b.reduce_axis(0)?, 16)?;
-    let bf = s.rfactor(&b, ki)?;
-    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_rfactor.txt"))?;
-    let compute = s.operation(&b)?.as_compute().expect("B is computed");
-    let (axis, reduced) = (compute.axes[0], compute.reduce_axes[0]);
-    let (xo, xi) = s.stage(&b)?.split(axis, 32)?;
-    let tx = thread("threadIdx.x");
-    s.stage(&b)?.bind(xo, thread("blockIdx.x"))?;
-    s.stage(&b)?.bind(xi, thread("threadIdx.y"))?;
-    s.stage(&b)?.bind(reduced, tx)?;
-    s.compute_at(&bf, &b, reduced)?;
-    s.stage(&b)?.set_store_predicate(tx.var().equal(0))?;
-    check_primfn(&s, &[&a, &b], include_str!("../golden/te/primfn_threads.txt"))
 }
 
 #[test]
@@ -113,7 +71,7 @@ fn convolution() -> Result<(), TeError> {
         te::sum(input.at([i + di, j + dj]) * filter.at([di, dj]), [di, dj])
     })?;
     let s = te::create_schedule(&[&output]);
-    check(&s, &[&input, &filter, &output], ScriptStyle::EARLIER, include_str!("../golden/te/convolution.txt"))
+    check(&s, &[&input, &filter, &output], include_str!("../golden/te/convolution.txt"))
 }
 
 /// A computation over time and one more axis, named as the tutorial names them.
@@ -140,7 +98,7 @@ fn scan_bound_to_threads() -> Result<(), TeError> {
         s.stage(part)?.bind(xo, block)?;
         s.stage(part)?.bind(xi, thread)?;
     }
-    check(&s, &[&x, &scan], ScriptStyle::LATER, include_str!("../golden/te/scan_threads.txt"))
+    check(&s, &[&x, &scan], include_str!("../golden/te/scan_threads.txt"))
 }
 
 #[test]
@@ -155,7 +113,7 @@ fn scan_of_several_stages() -> Result<(), TeError> {
     let mut s = te::create_schedule(&[&scan]);
     let (xo, _xi) = s.stage(&s2)?.split(s2.axis(1)?, 32)?;
     s.compute_at(&s1, &s2, xo)?;
-    check(&s, &[&x, &scan], ScriptStyle::LATER, include_str!("../golden/te/scan_stages.txt"))
+    check(&s, &[&x, &scan], include_str!("../golden/te/scan_stages.txt"))
 }
 
 #[test]
@@ -170,5 +128,5 @@ fn scan_of_several_states() -> Result<(), TeError> {
     let update2 = recurrent([m, l], "compute", |[t, i]| state2.at((t - 1, i)) + state1.at((t - 1, 0)))?;
     let scans = te::scan_all(&[init1, init2], &[update1, update2], &[state1, state2], std::slice::from_ref(&x))?;
     let s = te::create_schedule(&[&scans[0]]);
-    check(&s, &[&x, &scans[0], &scans[1]], ScriptStyle::LATER, include_str!("../golden/te/scan_states.txt"))
+    check(&s, &[&x, &scans[0], &scans[1]], include_str!("../golden/te/scan_states.txt"))
 }

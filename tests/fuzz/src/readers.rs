@@ -1,6 +1,6 @@
 //! The readers, each with what must hold for an input that it accepts.
 
-use epilogue::te::{self, Schedule, ScriptStyle, Tensor};
+use epilogue::te::{self, Schedule, Tensor};
 use epilogue_runtime::bundle::Bundle;
 use epilogue_syntax::report::Errors;
 use epilogue_syntax::sight::Files;
@@ -19,7 +19,7 @@ pub(crate) fn schedule(input: &[u8]) -> bool {
     let tensors: Vec<&Tensor> = tensors.iter().collect();
     let written = schedule.to_json(&tensors).expect("what was read can be written");
     let _ = Schedule::from_json(&written).expect("what was written can be read");
-    te::lower(&schedule, &tensors, "main").is_ok_and(|program| !program.script(ScriptStyle::LATER).is_empty())
+    te::lower(&schedule, &tensors, "main").is_ok_and(|program| !program.script().is_empty())
 }
 
 pub(crate) fn bundle(input: &[u8]) -> bool {

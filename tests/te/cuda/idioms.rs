@@ -19,7 +19,7 @@ fn check(program: &te::Program, inputs: &[Numbers], expected: &[(&[usize], Vec<f
     let results = run(program, inputs, &outputs);
     results.assert_equal();
     for ((_, expected), result) in expected.iter().zip(&results.interpreted) {
-        assert_eq!(expected, result, "{}", program.script(te::ScriptStyle::LATER));
+        assert_eq!(expected, result, "{}", program.script());
     }
 }
 

@@ -1,7 +1,7 @@
 //! The memory of intermediate tensors: padded rows, double buffers, prefetches. None of them changes the results.
 
 use epilogue::ElementType;
-use epilogue::te::{self, ScriptStyle, TeError};
+use epilogue::te::{self, TeError};
 use epilogue_runtime::testing::cases;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -125,7 +125,7 @@ proptest! {
 }
 
 fn script(program: &te::Program, expected: &Expect) {
-    expected.assert_eq(&program.script(ScriptStyle::LATER));
+    expected.assert_eq(&program.script());
 }
 
 /// While a block's threads use one half, they fill the other: one barrier per iteration.
@@ -220,25 +220,6 @@ fn prefetches() -> Result<(), TeError> {
                             B_2[i * B_1.strides[0] + j * B_1.strides[1]] = A_2[i * A_1.strides[0] + j * A_1.strides[1]] + T.float32(1.0)
         "##]],
     );
-    expect![[r#"
-        @main = primfn(A_1: handle, B_1: handle) -> ()
-          attr = {"from_legacy_te_schedule": True, "global_symbol": "main", "tir.noalias": True}
-          buffers = {A: Buffer(A_2: Pointer(float32), float32, [(stride: int32*n: int32)], [], type="auto"),
-                     B: Buffer(B_2: Pointer(float32), float32, [(stride_1: int32*n)], [], type="auto")}
-          buffer_map = {A_1: A, B_1: B}
-          preflattened_buffer_map = {A_1: A_3: Buffer(A_2, float32, [n, m: int32], [stride, stride_2: int32], type="auto"), B_1: B_3: Buffer(B_2, float32, [n, m], [stride_1, stride_3: int32], type="auto")} {
-          for (i: int32, 0, n) {
-            if @tir.likely((i < (n - 1)), dtype=bool) {
-              for (prefetch.1: int32, 0, floordiv((m + 15), 16)) {
-                @tir.prefetch(@tir.address_of(A[(((i + 1)*stride) + ((prefetch.1*16)*stride_2))], dtype=handle), 0, 3, 1, dtype=float32)
-              }
-            }
-            for (j: int32, 0, m) {
-              B[((i*stride_1) + (j*stride_3))] = (A[((i*stride) + (j*stride_2))] + 1f32)
-            }
-          }
-        }
-    "#]].assert_eq(&program.primfn());
     Ok(())
 }
 

@@ -90,7 +90,7 @@ fn with_everything() -> Result<(), TeError> {
             let expected: Vec<f64> = (0..m * n).map(|at| value(at / n, at % n)).collect();
             let results = run(&program, &[x, w], &[(ElementType::F32, vec![m, n])]);
             results.assert_equal();
-            assert_eq!(results.interpreted[0], expected, "{}", program.script(te::ScriptStyle::LATER));
+            assert_eq!(results.interpreted[0], expected, "{}", program.script());
         }
     }
     Ok(())

@@ -154,7 +154,7 @@ fn shared_memory_that_is_used_again_in_a_loop() -> Result<(), TeError> {
     let program = te::lower(&s, &[&a, &c], "main")?;
     let input = Numbers::new(ElementType::F32, &[3, 32], integers(96, 8));
     run(&program, &[input], &[(ElementType::F32, vec![3, 32])]).assert_equal();
-    let script = program.script(te::ScriptStyle::LATER);
+    let script = program.script();
     assert_eq!(script.matches("tvm_storage_sync").count(), 2, "{script}");
     Ok(())
 }

@@ -93,7 +93,7 @@ pub(crate) fn agree(program: &Program, given: &[Given]) -> Vec<Vec<f64>> {
                 same || unwritten,
                 "{}[{i}]: {expected} interpreted, {actual} native\n{}",
                 argument.0.name(),
-                program.script(epilogue::te::ScriptStyle::LATER)
+                program.script()
             );
         }
     }

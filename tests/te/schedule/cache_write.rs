@@ -55,7 +55,7 @@ fn loops_scheduled_before_are_the_layout() -> Result<(), TeError> {
                 for i, j in T.grid(m, n):
                     C_2 = T.Buffer((C_1.strides[0] * m,), data=C_1.data, buffer_type="auto")
                     C_2[i * C_1.strides[0] + j * C_1.strides[1]] = C_global_1[j * m + i]
-    "##]].assert_eq(&program.script(te::ScriptStyle::LATER));
+    "##]].assert_eq(&program.script());
     let inputs = [1, 2].map(|seed| Numbers::new(ElementType::F32, &[5, 3], integers(15, seed)));
     run(&program, &inputs, &[(ElementType::F32, vec![5, 3])]).assert_equal();
     // Split and reordered.
@@ -87,7 +87,7 @@ fn loops_scheduled_before_are_the_layout() -> Result<(), TeError> {
                 for i, j in T.grid(m * 4, n):
                     C_2 = T.Buffer((C_1.strides[0] * (m * 4),), data=C_1.data, buffer_type="auto")
                     C_2[i * C_1.strides[0] + j * C_1.strides[1]] = C_global_1[i // 4 * (n * 4) + j * 4 + i % 4]
-    "##]].assert_eq(&program.script(te::ScriptStyle::LATER));
+    "##]].assert_eq(&program.script());
     // A reduction.
     let a = te::placeholder((12, n), "A");
     let b = te::placeholder((12, n), "B");

@@ -27,7 +27,7 @@ fn agrees(s: &Schedule, a: &Tensor, e: &Tensor) -> Result<String, TeError> {
     let results = run(&program, &[Numbers::new(ElementType::F32, &[6, 5], values)], &[(ElementType::F32, vec![6])]);
     results.assert_equal();
     assert_eq!(results.interpreted[0], expected);
-    Ok(program.script(te::ScriptStyle::LATER))
+    Ok(program.script())
 }
 
 fn message<T: std::fmt::Debug>(result: Result<T, TeError>) -> String {
@@ -78,7 +78,7 @@ fn a_group_is_placed_as_a_whole() -> Result<(), TeError> {
                 for k in range(m):
                     E_2[blockIdx_x * E_1.strides[0]] = E_2[blockIdx_x * E_1.strides[0]] + D_1[k]
     "##]]
-    .assert_eq(&program.script(te::ScriptStyle::LATER));
+    .assert_eq(&program.script());
     assert!(matches!(s.normalize()?.stage(&d)?.place(), Attach::At(..)));
     let mut s = te::create_schedule(&[&e]);
     let group = s.create_group(&[&d], &[&b], true)?;

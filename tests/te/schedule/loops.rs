@@ -135,7 +135,7 @@ fn constant_extents_below_the_factor() -> Result<(), TeError> {
         if thread {
             stage.bind(if parts { outer } else { inner }, te::thread_axis("threadIdx.x"))?;
         }
-        Ok(te::lower(&s, &[&a, &b], "main")?.script(te::ScriptStyle::LATER))
+        Ok(te::lower(&s, &[&a, &b], "main")?.script())
     };
     for parts in [false, true] {
         let threads = script(true, parts)?;
@@ -156,7 +156,7 @@ fn a_split_without_predication_is_held_to_its_promise() -> Result<(), TeError> {
     };
     for by in [te::SplitBy::Factor(8.into()), te::SplitBy::Parts(8.into())] {
         let program = split(by)?;
-        assert!(!program.script(te::ScriptStyle::LATER).contains("likely"));
+        assert!(!program.script().contains("likely"));
         for (n, kept) in [(16, true), (0, true), (12, false), (7, false)] {
             let values = integers(n * 3, 6);
             let input = Array::new(ElementType::F32, &[n, 3], &values)?;

@@ -6,9 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use std::{fs, thread};
 
-use epilogue::te::{
-    self, Array, DType, ExpressionError, LoweringError, Program, RunError, Schedule, ScriptStyle, TeError, Tensor,
-};
+use epilogue::te::{self, Array, DType, ExpressionError, LoweringError, Program, RunError, Schedule, TeError, Tensor};
 use epilogue::{Argument, Device};
 use epilogue_runtime::testing::cases;
 use fastrand::Rng;
@@ -225,7 +223,7 @@ fn try_document(document: &Document) -> Result<Became, String> {
     let again = schedule.to_json(&tensors).map_err(|error| format!("what was read can't be written: {error}"))?;
     Schedule::from_json(&again).map_err(|error| format!("what was written can't be read: {error}"))?;
     let Ok(program) = te::lower(&schedule, &tensors, "main") else { return Ok(Became::Refused) };
-    let script = program.script(ScriptStyle::LATER);
+    let script = program.script();
     let known: Vec<&Numbers> = document.inputs.iter().chain(&document.outputs).collect();
     let given: Option<Vec<Numbers>> =
         tensors.iter().enumerate().map(|(at, tensor)| argument(tensor, known.get(at).copied())).collect();

@@ -16,7 +16,7 @@ fn doubled(n: i32) -> Result<(Tensor, Tensor), TeError> {
 }
 
 fn body(s: &Schedule, tensors: &[&Tensor]) -> Result<String, TeError> {
-    let script = te::lower(s, tensors, "main")?.script(te::ScriptStyle::LATER);
+    let script = te::lower(s, tensors, "main")?.script();
     let from = script.find("T.func_attr").and_then(|at| script[at..].find('\n').map(|end| at + end + 1));
     let lines = script[from.unwrap_or_default()..].lines();
     // Without the function's own indentation, as `expect!` has its text.
@@ -84,7 +84,7 @@ fn loops_of_few_steps_are_written_out() -> Result<(), TeError> {
     let program = te::lower(&te::create_schedule(&[&b]), &[&a, &b], "main")?;
     let most = |auto_max_step| UnrollConfig { auto_max_step, ..UnrollConfig::default() };
     assert_eq!(program.unrolled(&most(63))?, program);
-    assert_eq!(program.unrolled(&most(64))?.script(te::ScriptStyle::LATER).matches(" * T.float32").count(), 64);
+    assert_eq!(program.unrolled(&most(64))?.script().matches(" * T.float32").count(), 64);
     Ok(())
 }
 
@@ -121,30 +121,6 @@ fn parallel_regions() -> Result<(), TeError> {
                                     B_2[cse_var_1 * B_1.strides[0]] = A_2[cse_var_1 * A_1.strides[0]] * T.float32(2.0)
     "#]]
     .assert_eq(&body(&s, &[&a, &b])?);
-    expect![[r#"
-        @main = primfn(A_1: handle, B_1: handle) -> ()
-          attr = {"from_legacy_te_schedule": True, "global_symbol": "main", "tir.noalias": True}
-          buffers = {A: Buffer(A_2: Pointer(float32), float32, [(stride: int32*n: int32)], [], type="auto"),
-                     B: Buffer(B_2: Pointer(float32), float32, [(stride_1: int32*n)], [], type="auto")}
-          buffer_map = {A_1: A, B_1: B}
-          preflattened_buffer_map = {A_1: A_3: Buffer(A_2, float32, [n], [stride], type="auto"), B_1: B_3: Buffer(B_2, float32, [n], [stride_1], type="auto")} {
-          attr [IterVar(i.outer.outer: int32, (nullptr), "DataPar", "")] "pragma_parallel_launch_point" = 1;
-          for (i.outer.outer, 0, floordiv((floordiv((n + 3), 4) + 12), 13)) {
-            attr [IterVar(i.outer.inner: int32, (nullptr), "DataPar", "")] "pragma_parallel_stride_pattern" = 1;
-            attr [IterVar(i.outer.inner, (nullptr), "DataPar", "")] "pragma_parallel_barrier_when_finish" = 1;
-            for (i.outer.inner, 0, 13) "parallel" {
-              for (i.inner: int32, 0, 4) "vectorized" {
-                if @tir.likely(((((i.outer.outer*52) + (i.outer.inner*4)) + i.inner) < n), dtype=bool) {
-                  if @tir.likely((((i.outer.outer*13) + i.outer.inner) < floordiv((n + 3), 4)), dtype=bool) {
-                    let cse_var_1: int32 = (((i.outer.outer*52) + (i.outer.inner*4)) + i.inner)
-                    B[(cse_var_1*stride_1)] = (A[(cse_var_1*stride)]*2f32)
-                  }
-                }
-              }
-            }
-          }
-        }
-    "#]].assert_eq(&program.primfn());
     if !lacks_nvrtc("pragmas::parallel_regions") {
         for n in [0, 3, 104, 107] {
             let input = Numbers::new(ElementType::F32, &[n], integers(n, 3));
@@ -215,7 +191,7 @@ fn a_shared_index_may_be_negative() -> Result<(), TeError> {
         at.greater_equal(0).and(at.less(6)).select(a.at([at]), 0.0)
     })?;
     let program = te::lower(&te::create_schedule(&[&b]), &[&a, &b], "main")?;
-    assert!(program.script(te::ScriptStyle::LATER).contains("cse_var_1 >= 0"));
+    assert!(program.script().contains("cse_var_1 >= 0"));
     let given: Vec<f64> = (1..7).map(f64::from).collect();
     for config in [UnrollConfig::default(), UnrollConfig { explicit: false, ..UnrollConfig::default() }] {
         let mut arrays = [Array::new(ElementType::F32, &[6], &given)?, Array::unwritten(ElementType::F32, &[8])];

@@ -100,7 +100,7 @@ fn a_slice_has_the_memory_of_a_slice() -> Result<(), TeError> {
         stage.reorder(&[io, r.doubled.axis(0)?, ii])?;
         s.compute_at(&r.scan, &r.doubled, io)?;
         s.compute_inline(&r.between)?;
-        let script = te::lower(&s, &[&r.x, &r.doubled], "main")?.script(te::ScriptStyle::LATER);
+        let script = te::lower(&s, &[&r.x, &r.doubled], "main")?.script();
         let line = script.lines().find(|line| line.contains("scan = T.allocate")).unwrap_or(&script);
         Ok(line.trim().to_owned())
     };

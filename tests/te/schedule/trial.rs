@@ -4,9 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use epilogue::te::{
-    self, Array, DType, LoweringError, Program, Schedule, ScriptStyle, TeError, Tensor, TensorIntrin, UnrollConfig,
-};
+use epilogue::te::{self, Array, DType, LoweringError, Program, Schedule, TeError, Tensor, TensorIntrin, UnrollConfig};
 use epilogue::{Device, ElementType};
 use epilogue_runtime::testing::cases;
 use fastrand::Rng;
@@ -170,7 +168,7 @@ impl Case {
             te::lower(&read, &tensors.iter().collect::<Vec<_>>(), "main")
         };
         let read = read().map_err(|error| Wrong::Saved(error.to_string()))?;
-        let [read, own] = [&read, program].map(|program| program.script(ScriptStyle::LATER));
+        let [read, own] = [&read, program].map(|program| program.script());
         if read == own { Ok(()) } else { Err(Wrong::Saved(format!("it was\n{own}\nand is read as\n{read}"))) }
     }
 
@@ -273,7 +271,7 @@ fn report(case: &Case, steps: &[(usize, Primitive)], trial: Trial) -> String {
     let wrong = case.check(&schedule, trial);
     let shapes: Vec<String> =
         case.inputs.iter().map(|(tensor, x)| format!("{}: {}{:?}", tensor.name(), x.element, x.shape)).collect();
-    let program = te::lower(&schedule, &case.arguments(), "main").map(|program| program.script(ScriptStyle::LATER));
+    let program = te::lower(&schedule, &case.arguments(), "main").map(|program| program.script());
     let program = program.unwrap_or_else(|error| error.to_string());
     let record = schedule.primitive_record().join("\n");
     format!("{}\n{trial:?}\n{record}\n{program}\n{wrong:?}", shapes.join(", "))

@@ -272,6 +272,6 @@ fn the_program_of_a_small_product() -> Result<(), TeError> {
                 C_1 = T.Buffer((32,), data=C.data)
                 C_1[blockIdx_y * 16 + threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x] = C_local_1[0]
                 C_1[blockIdx_y * 16 + threadIdx_y * 8 + blockIdx_x * 4 + threadIdx_x + 8] = C_local_1[1]
-    "##]].assert_eq(&program.script(te::ScriptStyle::LATER));
+    "##]].assert_eq(&program.script());
     Ok(())
 }

@@ -45,7 +45,7 @@ pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<P
 /// println!("{trace}"); // each pass and its listing, where it changed something
 /// assert_eq!(trace.passes().len(), 10);
 /// let made = trace.into_result()?;
-/// assert!(made.script(te::ScriptStyle::LATER).contains("for i in range(4)"));
+/// assert!(made.script().contains("for i in range(4)"));
 /// # Ok::<(), te::TeError>(())
 /// ```
 #[must_use]

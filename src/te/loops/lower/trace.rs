@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::te::error::TeError;
-use crate::te::loops::ir::print::script::ScriptStyle;
 use crate::te::loops::ir::program::Program;
 
 /// The program after each pass of [`lower_traced`](crate::te::lower_traced), up to the one that failed, if one did.
@@ -39,7 +38,7 @@ impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = String::new();
         for (pass, program) in &self.passes {
-            let listing = program.script(ScriptStyle::LATER);
+            let listing = program.script();
             match listing == before {
                 true => writeln!(f, "=== {pass}: no change\n")?,
                 false => writeln!(f, "=== {pass}\n{listing}")?,

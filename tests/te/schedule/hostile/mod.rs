@@ -34,7 +34,7 @@ fn everywhere(text: &str) -> Result<Vec<f64>, TeError> {
     let tensors: Vec<&Tensor> = tensors.iter().collect();
     schedule.to_json(&tensors)?;
     let program = te::lower(&schedule, &tensors, "main")?;
-    let _ = (program.script(te::ScriptStyle::LATER), program.primfn());
+    let _ = program.script();
     let f32 = ElementType::F32;
     let mut arrays = [Array::new(f32, &[8], &[1.0; 8])?, Array::unwritten(f32, &[8])];
     program.interpret(&mut arrays)?;

@@ -1,5 +1,4 @@
-//! Printers of programs, in TVM's text formats.
+//! The printer of programs, as TVMScript.
 
 mod accesses;
-mod primfn;
 pub(crate) mod script;

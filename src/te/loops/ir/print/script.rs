@@ -17,33 +17,16 @@ use crate::te::loops::ir::program::Program;
 use crate::te::loops::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
 use crate::te::text::{Names, combiner, identifier, list, print, separators};
 
-/// What differs between the releases of TVM's own printer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScriptStyle {
-    /// Whether the function's attributes repeat its name.
-    pub global_symbol: bool,
-    /// Whether floating-point numbers without a fraction have a point: `T.float32(2.0)`.
-    pub float_points: bool,
-}
-
-impl ScriptStyle {
-    /// The style of earlier releases: the name is repeated, and whole numbers have no point.
-    pub const EARLIER: Self = Self { global_symbol: true, float_points: false };
-    /// The style of the later releases.
-    pub const LATER: Self = Self { global_symbol: false, float_points: true };
-}
-
 impl Program {
     /// The program as TVMScript.
     #[must_use]
-    pub fn script(&self, style: ScriptStyle) -> String {
-        let script = descend(self.body.depth(), || Printer::new(self, style).program(self));
+    pub fn script(&self) -> String {
+        let script = descend(self.body.depth(), || Printer::new(self).program(self));
         script.unwrap_or_else(|error| format!("# not printed: {error}\n"))
     }
 }
 
 struct Printer {
-    style: ScriptStyle,
     out: String,
     indent: usize,
     used: FreeNames,
@@ -65,16 +48,15 @@ impl Names for Printer {
     }
 
     fn points(&self) -> bool {
-        self.style.float_points
+        true
     }
 }
 
 impl Printer {
-    fn new(program: &Program, style: ScriptStyle) -> Self {
+    fn new(program: &Program) -> Self {
         let mut launches = HashMap::new();
         count_launches(&program.body, &mut launches);
         Self {
-            style,
             out: String::new(),
             indent: 2,
             used: FreeNames::numbered(1),
@@ -110,10 +92,7 @@ impl Printer {
                 matched.push((parameter, buffer));
             }
         }
-        let symbol = if self.style.global_symbol { format!("\"global_symbol\": \"{name}\", ") } else { String::new() };
-        self.line(&format!(
-            "T.func_attr({{\"from_legacy_te_schedule\": T.bool(True), {symbol}\"tir.noalias\": T.bool(True)}})"
-        ));
+        self.line("T.func_attr({\"from_legacy_te_schedule\": T.bool(True), \"tir.noalias\": T.bool(True)})");
         for (parameter, buffer) in matched {
             self.match_buffer(&parameter, buffer);
         }
