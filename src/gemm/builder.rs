@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
-use super::kernel::sm80::Tile;
+use super::families::sm80::kernel::Tile;
 use super::kernel::{Finish, SplitK};
 use super::model::{Candidate, Choice};
 use super::planned::Gemm;

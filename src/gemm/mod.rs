@@ -27,6 +27,7 @@ mod bundled;
 pub(crate) mod cpu;
 mod description;
 mod emit;
+pub(crate) mod families;
 mod kernel;
 pub mod launch;
 mod model;
@@ -41,7 +42,7 @@ mod support;
 
 pub use builder::Builder;
 pub use emit::source;
-pub use kernel::sm80::{Instruction, Sm80Key, Tile};
+pub use families::sm80::kernel::{Instruction, Sm80Key, Tile};
 pub use kernel::{Finish, KernelKey, SplitK, SplitKind};
 pub use model::{
     Bound, Candidate, Choice, Constants, LaunchConstants, Machine, Misfit, Parameter, Repacking, Sm80Constants,

@@ -3,7 +3,7 @@
 use epilogue_runtime::{Arch, Device};
 
 use super::cpu;
-use super::kernel::sm80::Instruction;
+use super::families::sm80::kernel::Instruction;
 use super::problem::{Arithmetic, Error, Knob};
 use crate::ElementType;
 use crate::evt::Types;

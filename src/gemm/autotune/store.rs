@@ -144,8 +144,8 @@ fn description(candidate: &Candidate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gemm::families::sm80::model::{Workload, rank};
     use crate::gemm::kernel::SplitK;
-    use crate::gemm::model::sm80::{Workload, rank};
     use crate::gemm::problem::OperandLayout;
     use crate::gemm::{Instruction, Machine, Major};
 

@@ -5,9 +5,9 @@ use crate::ElementType;
 use crate::evt::{AtInfinity, Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, ValidOutput, ValidTree};
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
+use crate::gemm::families::sm90::kernel::reach::bit;
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterLayout};
-use crate::gemm::kernel::sm90::reach::bit;
 
 /// The epilogue's part of the kernel's parameter: every argument that is read or written, and the addresses in the
 /// workspace.

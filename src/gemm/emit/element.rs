@@ -40,7 +40,7 @@ fn is_leaf(value: &Value) -> bool {
 }
 
 /// The random numbers of a visitor, each with its own name, that of its seed, and its stream.
-pub(super) fn chances(tree: &ValidTree) -> Vec<(String, String, u32)> {
+pub(crate) fn chances(tree: &ValidTree) -> Vec<(String, String, u32)> {
     let chances = tree.values().iter().filter_map(|value| match value.kind {
         ValueKind::Random(seed, stream) => {
             Some((format!("_{}", value.name), format!("_{}", tree.value(seed).name), stream))
@@ -56,7 +56,7 @@ fn type_of(tree: &ValidTree, id: ValueId) -> &'static str {
 }
 
 /// The same, with `Real` for the arithmetic type.
-pub(super) fn visitor_type(tree: &ValidTree, id: ValueId) -> &'static str {
+pub(crate) fn visitor_type(tree: &ValidTree, id: ValueId) -> &'static str {
     match tree.value(id).scalar() {
         Scalar::Real => "Real",
         other => other.cuda(tree.real()),

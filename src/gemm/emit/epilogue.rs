@@ -9,16 +9,16 @@ use crate::gemm::kernel::ArgumentViews;
 
 /// An epilogue's arguments and the functions of one element, ready to be written.
 pub(crate) struct EpilogueText<'a> {
-    pub(super) tree: &'a ValidTree,
-    pub(super) arguments: EpilogueArguments,
+    pub(crate) tree: &'a ValidTree,
+    pub(crate) arguments: EpilogueArguments,
     /// The walks over the elements, each with its function of one.
-    pub(super) sweeps: Vec<(Sweep<'a>, ElementFunction)>,
-    pub(super) guards: Vec<Guard>,
+    pub(crate) sweeps: Vec<(Sweep<'a>, ElementFunction)>,
+    pub(crate) guards: Vec<Guard>,
 }
 
 impl<'a> EpilogueText<'a> {
     /// `views` are the arguments that are no plain matrices; `functions` collects what it calls.
-    pub(super) fn of(of: &Computation<'a>, views: ArgumentViews, functions: &mut Functions) -> Self {
+    pub(crate) fn of(of: &Computation<'a>, views: ArgumentViews, functions: &mut Functions) -> Self {
         let several = of.sweeps.len() > 1;
         let text = |(i, sweep): (usize, &Sweep<'a>)| {
             (sweep.clone(), ElementFunction::of(sweep.tree, several.then_some(i), functions))
@@ -30,7 +30,7 @@ impl<'a> EpilogueText<'a> {
     }
 
     /// Writes the definitions, in a file of this name.
-    pub(super) fn write(&self, code: &mut Writer, file: &str) {
+    pub(crate) fn write(&self, code: &mut Writer, file: &str) {
         for (i, (_, element)) in self.sweeps.iter().enumerate() {
             if i > 0 {
                 code.blank();

@@ -4,22 +4,21 @@
 //! generated; everything else is the headers of `src/device/`, inlined. Nothing here makes choices.
 
 pub(crate) mod arguments;
-mod element;
-mod epilogue;
-mod needed;
-mod reducers;
-mod sm80;
-mod sm90;
+pub(crate) mod element;
+pub(crate) mod epilogue;
+pub(crate) mod needed;
+pub(crate) mod reducers;
 pub(crate) mod symbol;
-mod tail;
+pub(crate) mod tail;
 pub(crate) mod text;
 
 use epilogue_runtime::Source;
 
 use self::symbol::{later_symbol, symbol};
 use self::text::Emitted;
+use super::families::sm90::kernel::supported::supports;
+use super::families::{sm80, sm90};
 use super::kernel::later::LaterKey;
-use super::kernel::sm90::supported::supports;
 use super::kernel::{ArgumentViews, KernelKey, SplitKind};
 use super::problem::Error;
 use crate::evt::{Pass, Phases, Prices, ValidTree};
@@ -44,10 +43,10 @@ pub(crate) fn emit(phases: &Phases, key: &KernelKey, views: ArgumentViews) -> Re
                 SplitKind::Parallel => "Parallel",
                 SplitKind::Stream => "Stream",
             };
-            sm80::emit(&of, (kernel, views), split_k, &symbol)
+            sm80::emit::emit(&of, (kernel, views), split_k, &symbol)
         }
         KernelKey::Sm90(kernel) => match supports(kernel) {
-            Ok(()) => sm90::emit(&of, (kernel, views), &symbol),
+            Ok(()) => sm90::emit::emit(&of, (kernel, views), &symbol),
             Err(reason) => return Err(refused(reason)),
         },
     };
@@ -57,7 +56,8 @@ pub(crate) fn emit(phases: &Phases, key: &KernelKey, views: ArgumentViews) -> Re
 /// Writes the kernel of a launch after the product's.
 pub(crate) fn emit_later(pass: &Pass<'_>, (key, views): (LaterKey, ArgumentViews), phase: usize) -> Emitted {
     let tree = &pass.part.tree;
-    sm80::later::emit(&pass.computation(), (key, views), phase, &later_symbol(tree, phase)).with_places(tree, views)
+    sm80::emit::later::emit(&pass.computation(), (key, views), phase, &later_symbol(tree, phase))
+        .with_places(tree, views)
 }
 
 /// The CUDA C++ of a kernel, without any device. Of an epilogue that is computed from its own reductions, it is the kernel
@@ -108,7 +108,7 @@ mod tests {
             let choice = builder.problem(4096, 4096, 4096).choose().expect("a choice");
             let Chosen::Gpu(gpu) = &choice.kind else { panic!("a GPU has kernels") };
             let key = match gpu.chosen.key {
-                KernelKey::Sm90(key) => KernelKey::Sm90(crate::gemm::kernel::sm90::Sm90Key { direct, ..key }),
+                KernelKey::Sm90(key) => KernelKey::Sm90(crate::gemm::families::sm90::kernel::Sm90Key { direct, ..key }),
                 KernelKey::Sm80(key) => KernelKey::Sm80(key),
             };
             let of_digits = ArgumentViews { digits, batches, ..ArgumentViews::default() };

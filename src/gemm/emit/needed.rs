@@ -73,7 +73,7 @@ impl Bounds for Text<'_> {
 
 /// Writes the specialisation of `Need` for a kernel whose parameters are defined. Nothing, if the product is needed
 /// everywhere.
-pub(super) fn specialisation(code: &mut Writer, tree: &ValidTree) {
+pub(crate) fn specialisation(code: &mut Writer, tree: &ValidTree) {
     let mut text = Text { tree, code: Writer::new(), constants: 0 };
     let needed = Conditions::of(tree).map(|conditions| conditions.needs_product(tree, &mut text));
     let Some(Possible::If(needed)) = needed else { return };

@@ -28,7 +28,7 @@ pub(crate) fn name(tree: &ValidTree, reducer: &Reducer) -> String {
 }
 
 /// The structs; `functions` collects what they call.
-pub(super) fn definitions(tree: &ValidTree, functions: &mut Functions) -> String {
+pub(crate) fn definitions(tree: &ValidTree, functions: &mut Functions) -> String {
     let mut code = Writer::new();
     for (place, reducer) in all(tree).into_iter().enumerate() {
         define(&mut code, place, reducer, functions);

@@ -32,8 +32,8 @@ mod tests {
     use super::*;
     use crate::ElementType::{self, BF16, F8E4M3, F8E5M2, F32};
     use crate::evt::{BroadcastClass, TreeBuilder, Types};
+    use crate::gemm::families::sm80::kernel::{Instruction, Sm80Key, Tile};
     use crate::gemm::kernel::SplitKind;
-    use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
     use crate::gemm::problem::{Arithmetic, Divided, Major, OperandLayout};
 
     fn called(name: &'static str, a: ElementType, b: ElementType, arithmetic: Arithmetic) -> String {

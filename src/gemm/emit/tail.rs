@@ -15,7 +15,7 @@ use crate::gemm::kernel::ArgumentViews;
 
 /// A tail, ready to be written.
 pub(crate) struct Tail<'a> {
-    pub(super) epilogue: EpilogueText<'a>,
+    pub(crate) epilogue: EpilogueText<'a>,
     axis: Axis,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Tail<'a> {
     }
 
     /// Writes its definitions, in a file of this name.
-    pub(super) fn write(&self, code: &mut Writer, file: &str) {
+    pub(crate) fn write(&self, code: &mut Writer, file: &str) {
         writeln! { code, "
 
             // What follows from complete reductions, line by line: the block that completes them computes it.

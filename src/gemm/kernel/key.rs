@@ -6,11 +6,11 @@ use epilogue_runtime::Arch;
 
 use super::finish::Within;
 use super::settings::Switches;
-use super::sm80::instruction::Instruction;
-use super::sm80::key::Sm80Key;
-use super::sm90::instruction::Wgmma;
-use super::sm90::key::Sm90Key;
 use crate::evt::reference::Multiplication;
+use crate::gemm::families::sm80::kernel::instruction::Instruction;
+use crate::gemm::families::sm80::kernel::key::Sm80Key;
+use crate::gemm::families::sm90::kernel::instruction::Wgmma;
+use crate::gemm::families::sm90::kernel::key::Sm90Key;
 use crate::gemm::problem::OperandLayout;
 
 /// Everything that distinguishes the kernels of one tree.

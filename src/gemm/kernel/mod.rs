@@ -10,8 +10,6 @@ pub(crate) mod later;
 pub(crate) mod launch;
 pub(crate) mod parameters;
 pub(crate) mod settings;
-pub(crate) mod sm80;
-pub(crate) mod sm90;
 pub(crate) mod split_k;
 pub(crate) mod stream;
 pub(crate) mod views;

@@ -12,8 +12,8 @@
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;
 
-use super::sm90::reach::bit;
 use crate::evt::{Binding, BroadcastClass, Part, Phases, ValidTree};
+use crate::gemm::families::sm90::kernel::reach::bit;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits};
 use crate::gemm::problem::{Error, Problem};
 

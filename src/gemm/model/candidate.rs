@@ -6,7 +6,7 @@ use super::repacking::Repacking;
 use crate::gemm::kernel::{KernelKey, SplitK};
 
 /// The most waves of tiles that may be shared by stream-K: with more, the loss in a partial wave is small.
-pub(super) const STREAMED_WAVES: u128 = 8;
+pub(crate) const STREAMED_WAVES: u128 = 8;
 
 /// A kernel with the model's estimates.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 //! (tensor cores' rates, 128 bytes of shared memory and 128 lanes per clock) is not among them.
 
 /// A constant of a family: its name, its unit, and where it is.
-pub(super) type Place<C> = (&'static str, &'static str, fn(&mut C) -> &mut f64);
+pub(crate) type Place<C> = (&'static str, &'static str, fn(&mut C) -> &mut f64);
 
 /// Declares a struct of constants, their values, and where each is.
 macro_rules! constants {
@@ -17,9 +17,9 @@ macro_rules! constants {
         }
 
         impl $name {
-            pub(super) const ESTIMATED: Self = Self { $($field: $value,)* };
+            pub(crate) const ESTIMATED: Self = Self { $($field: $value,)* };
 
-            pub(super) const PLACES: &[Place<Self>] = &[
+            pub(crate) const PLACES: &[Place<Self>] = &[
                 $((concat!($family, ".", stringify!($field)), $unit, |constants| &mut constants.$field),)*
             ];
         }
@@ -149,6 +149,6 @@ pub struct Constants {
 }
 
 impl Constants {
-    pub(super) const ESTIMATED: Self =
+    pub(crate) const ESTIMATED: Self =
         Self { launches: LaunchConstants::ESTIMATED, sm80: Sm80Constants::ESTIMATED, sm90: Sm90Constants::ESTIMATED };
 }

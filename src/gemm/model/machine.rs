@@ -80,7 +80,7 @@ impl Machine {
     }
 
     /// Bytes per clock that a multiprocessor gets from the L2: an equal share, limited by the multiprocessor's port.
-    pub(super) fn l2_bytes_per_clock(&self) -> f64 {
+    pub(crate) fn l2_bytes_per_clock(&self) -> f64 {
         let share = self.l2_gigabytes_per_second / (self.multiprocessors.max(1) as f64 * self.clock);
         share.min(self.l2_port_bytes_per_clock)
     }

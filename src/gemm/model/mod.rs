@@ -11,9 +11,8 @@ pub(crate) mod needed;
 pub(crate) mod parameter;
 pub(crate) mod repacking;
 pub(crate) mod select;
-pub(crate) mod sm80;
-pub(crate) mod sm90;
 
+pub use crate::gemm::families::sm80::model::{Misfit, Workload, estimate, is_crowded, rank};
 pub use candidate::{Bound, Candidate};
 pub use choice::Choice;
 pub use constants::{Constants, LaunchConstants, Sm80Constants, Sm90Constants};
@@ -21,4 +20,3 @@ pub(crate) use later::Later;
 pub use machine::Machine;
 pub use parameter::Parameter;
 pub use repacking::{Repacking, Unreachable};
-pub use sm80::{Misfit, Workload, estimate, is_crowded, rank};

@@ -9,8 +9,8 @@
 use std::fmt;
 
 use super::machine::Machine;
-use crate::gemm::kernel::sm90::Wgmma;
-use crate::gemm::kernel::sm90::reach::takes;
+use crate::gemm::families::sm90::kernel::Wgmma;
+use crate::gemm::families::sm90::kernel::reach::takes;
 use crate::gemm::problem::{Grouping, Major, OperandLayout, Problem};
 
 /// Why an operand is copied before the product.

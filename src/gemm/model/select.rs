@@ -5,16 +5,17 @@ use super::choice::{ChosenKernel, Tuning};
 use super::machine::Machine;
 use super::needed::needed_share;
 use super::repacking::Repacking;
-use super::sm80::{Misfit, Workload};
-use super::{sm80, sm90 as ranking};
 use crate::evt::{Phases, ValidOutput, ValidTree, WholeLines};
-use crate::gemm::kernel::sm80::{Instruction, Tile};
-use crate::gemm::kernel::sm90::Wgmma;
-use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
-use crate::gemm::kernel::sm90::supported::{
+use crate::gemm::families::sm80::kernel::{Instruction, Tile};
+use crate::gemm::families::sm80::model as sm80;
+use crate::gemm::families::sm80::model::{Misfit, Workload};
+use crate::gemm::families::sm90::kernel::Wgmma;
+use crate::gemm::families::sm90::kernel::shared::{MAX_SHARED_BYTES, table_bytes};
+use crate::gemm::families::sm90::kernel::supported::{
     CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NOTHING_PICKED, UNALIGNED_PICKS, UNSHARED, UNSPLIT_GROUPS, supports,
 };
-use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, Within, sm90};
+use crate::gemm::families::sm90::{kernel as sm90, model as ranking};
+use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, Within};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
 use epilogue_runtime::Arch;
 

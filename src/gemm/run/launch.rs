@@ -6,15 +6,16 @@ use super::scales::Scales;
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
+use crate::gemm::families::sm80::kernel::{OPERAND_BYTES, Sm80Key};
+use crate::gemm::families::sm90::kernel as sm90;
+use crate::gemm::families::sm90::kernel::shared::table_bytes;
+use crate::gemm::families::sm90::kernel::{Sm90Key, Traffic, Units};
+use crate::gemm::kernel::KernelKey;
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
 use crate::gemm::kernel::parameters::{
     PARAMETER_LIMIT, PATCHES_BYTES, PICKED_ROWS_BYTES, ParameterBytes, ROW_INDEX_BYTES, scales_bytes,
 };
-use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key};
-use crate::gemm::kernel::sm90::shared::table_bytes;
-use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
-use crate::gemm::kernel::{KernelKey, sm90};
 use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::picked::Picked;

@@ -2,9 +2,9 @@
 
 use epilogue_runtime::DeviceTensor;
 
+use crate::gemm::families::sm90::kernel::grid::Divisor;
 use crate::gemm::kernel::digits::reciprocal;
 use crate::gemm::kernel::parameters::ParameterBytes;
-use crate::gemm::kernel::sm90::grid::Divisor;
 use crate::gemm::problem::OperandView;
 use crate::gemm::problem::patches::Patches;
 

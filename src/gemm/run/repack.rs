@@ -10,9 +10,9 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Sit
 use super::fill::{put_groups, put_index};
 use crate::device;
 use crate::evt::MAX_ACCUMULATORS;
+use crate::gemm::families::sm90::kernel::Wgmma;
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{GROUPS_BYTES, ParameterBytes, ROW_INDEX_BYTES};
-use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, Major, OperandView};

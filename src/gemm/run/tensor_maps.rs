@@ -4,10 +4,12 @@ use epilogue_runtime::{DeviceTensor, Im2colMap, L2Promotion, Swizzle, TensorMap,
 use smallvec::SmallVec;
 
 use crate::evt::{BroadcastClass, MAX_ACCUMULATORS, ParameterClass, ValidTree};
+use crate::gemm::families::sm90::kernel::Sm90Key;
+use crate::gemm::families::sm90::kernel::reach::{bit, in_place, takes, takes_groups, too_narrow};
+use crate::gemm::families::sm90::kernel::shared::{
+    MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes,
+};
 use crate::gemm::kernel::launch::{MapDescription, Memory};
-use crate::gemm::kernel::sm90::Sm90Key;
-use crate::gemm::kernel::sm90::reach::{bit, in_place, takes, takes_groups, too_narrow};
-use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes};
 use crate::gemm::problem::channels::StepsOfB;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits};
 use crate::gemm::problem::patches::Patches;

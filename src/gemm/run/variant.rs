@@ -7,8 +7,8 @@ use epilogue_runtime::{Device, KeptKernel, Kernel, Launch};
 use crate::evt::Phases;
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
-use crate::gemm::kernel::sm90::shared::sum_bytes;
-use crate::gemm::kernel::sm90::{SharedMap, Traffic};
+use crate::gemm::families::sm90::kernel::shared::sum_bytes;
+use crate::gemm::families::sm90::kernel::{SharedMap, Traffic};
 use crate::gemm::kernel::{ArgumentViews, KernelKey, SplitK, SplitKind};
 use crate::gemm::problem::Error;
 

@@ -6,7 +6,7 @@ use super::variant::Variant;
 use crate::ElementType;
 use crate::evt::{Axis, ValidTree};
 use crate::gemm::emit::arguments::{EpilogueArguments, ReductionGroup};
-use crate::gemm::kernel::sm90::Units;
+use crate::gemm::families::sm90::kernel::Units;
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK};
 use crate::gemm::problem::{Divided, Error, Problem};

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::super::finish::Within;
-use super::super::split_k::SplitK;
 use super::key::{Cluster, Hint, Hints, Raster, Staging};
 use super::shared::MAX_STAGES;
 use super::tile::Tile;
+use crate::gemm::kernel::finish::Within;
+use crate::gemm::kernel::split_k::SplitK;
 use crate::gemm::problem::Error;
 
 /// Why a tile has no kernel for a cluster.

@@ -1,9 +1,9 @@
 //! The text of the kernels of later phases.
 
-use super::super::text::{Emitted, KernelText};
 use super::visitor::VisitorText;
 use crate::evt::Computation;
 use crate::expr::cuda::element_name;
+use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 

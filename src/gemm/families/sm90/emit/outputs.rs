@@ -1,11 +1,11 @@
 //! Writes how the visitor of an sm_90a kernel stores outputs: by boxes through shared memory, or by lanes.
 
-use super::super::arguments::output_name;
-use super::super::element::{accumulator, visitor_type};
 use super::inputs::Copied;
 use super::visitor::VisitorText;
 use crate::evt::{BroadcastClass, Sweep, Target, ValidOutput, ValidTree, ValueId};
 use crate::expr::cuda::element_name;
+use crate::gemm::emit::arguments::output_name;
+use crate::gemm::emit::element::{accumulator, visitor_type};
 
 impl VisitorText<'_> {
     /// Writes a block in which `x` holds the values of `value`.

@@ -4,14 +4,14 @@
 //! decides how many blocks run at once; the work and the bytes of the product and the epilogue decide how long a wave
 //! of them takes. The model only has to rank kernels correctly; its microseconds are estimates.
 
-use super::candidate::{Bound, Candidate, STREAMED_WAVES};
-use super::constants::Sm80Constants;
-use super::machine::{Machine, RESERVED_SHARED};
-use super::repacking::Repacking;
 use crate::evt::{self, WholeLines};
-use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
+use crate::gemm::families::sm80::kernel::{Instruction, Sm80Key, Tile};
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
+use crate::gemm::model::candidate::{Bound, Candidate, STREAMED_WAVES};
+use crate::gemm::model::constants::Sm80Constants;
+use crate::gemm::model::machine::{Machine, RESERVED_SHARED};
+use crate::gemm::model::repacking::Repacking;
 use crate::gemm::problem::{Grouping, Major, OperandLayout, Problem};
 
 /// What a kernel is chosen for.

@@ -1,15 +1,15 @@
 //! The kernels for sm_90a that could compute a product: tiles with their stages, clusters, raster and splits of K, as
 //! far as shared memory, operands and a request allow. `cost` says how long each takes.
 
-use super::super::candidate::{Candidate, STREAMED_WAVES};
-use super::super::machine::Machine;
 use super::cost::{clusters_at_once, predict, stream};
 use super::workload::Workload;
 use crate::evt::WholeLines;
-use crate::gemm::kernel::sm90::reach::{direct_when_packed, in_place, takes, takes_groups, too_narrow};
-use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic, table_bytes};
-use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
+use crate::gemm::families::sm90::kernel::reach::{direct_when_packed, in_place, takes, takes_groups, too_narrow};
+use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic, table_bytes};
+use crate::gemm::families::sm90::kernel::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
 use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::model::candidate::{Candidate, STREAMED_WAVES};
+use crate::gemm::model::machine::Machine;
 use crate::gemm::problem::Divided;
 
 /// The kernels that take these operands and that `supported` accepts, best first.

@@ -12,11 +12,11 @@ mod wgmma;
 use epilogue_runtime::Site;
 
 use self::visitor::VisitorText;
-use super::needed;
-use super::text::{Emitted, KernelText};
 use crate::evt::Computation;
+use crate::gemm::emit::needed;
+use crate::gemm::emit::text::{Emitted, KernelText};
+use crate::gemm::families::sm90::kernel::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 use crate::gemm::kernel::ArgumentViews;
-use crate::gemm::kernel::sm90::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 use crate::gemm::problem::Divided;
 
 /// Writes a kernel.

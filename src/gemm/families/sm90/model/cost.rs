@@ -4,14 +4,14 @@
 //! its tiles one after another, with the epilogue after each product (cooperative) or during the next one's product
 //! (ping-pong). The whole takes at least as long as the memory bandwidth and the board's power allow.
 
-use super::super::candidate::{Bound, Candidate};
-use super::super::constants::Sm90Constants;
-use super::super::machine::Machine;
-use super::super::repacking::Repacking;
 use super::workload::Workload;
-use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
-use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
+use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic};
+use crate::gemm::families::sm90::kernel::{Cluster, Schedule, Sm90Key, Stream, Units};
 use crate::gemm::kernel::{KernelKey, SplitK, Within};
+use crate::gemm::model::candidate::{Bound, Candidate};
+use crate::gemm::model::constants::Sm90Constants;
+use crate::gemm::model::machine::Machine;
+use crate::gemm::model::repacking::Repacking;
 
 /// Registers for addresses, counters and barriers of a consumer; and for the address and strides of an argument that is
 /// accessed element by element. As counted in kernels that NVRTC 13.0 compiles.

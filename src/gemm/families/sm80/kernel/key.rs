@@ -1,10 +1,10 @@
 //! The key of a kernel for sm_80 and later.
 
-use super::super::parameters::{DIVISORS_BYTES, GROUPS_BYTES, PATCHES_BYTES, ROW_INDEX_BYTES, scales_bytes};
-use super::super::split_k::SplitKind;
 use super::common_bytes;
 use super::instruction::Instruction;
 use super::tile::Tile;
+use crate::gemm::kernel::parameters::{DIVISORS_BYTES, GROUPS_BYTES, PATCHES_BYTES, ROW_INDEX_BYTES, scales_bytes};
+use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// What a kernel of the family for sm_80 and later is generated from.

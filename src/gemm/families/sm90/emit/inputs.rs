@@ -1,11 +1,11 @@
 //! The arguments that the epilogue of an sm_90a kernel reads and writes, and how each is accessed.
 
-use super::super::arguments::EpilogueArguments;
-use super::super::element::visitor_type;
 use crate::ElementType;
 use crate::evt::{ParameterClass, Position, Sweep, ValidTree, ValueId, ValueType};
+use crate::gemm::emit::arguments::EpilogueArguments;
+use crate::gemm::emit::element::visitor_type;
+use crate::gemm::families::sm90::kernel::{Sm90Key, Traffic};
 use crate::gemm::kernel::parameters::FieldType;
-use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 fn is_integer(tree: &ValidTree, id: ValueId) -> bool {
     matches!(tree.value(id).ty, ValueType::Integer(_))

@@ -1,8 +1,8 @@
 //! The workload that a kernel for sm_90a is chosen for.
 
 use crate::evt::{ValidTree, WholeLines};
+use crate::gemm::families::sm90::kernel::{Sm90Key, Units, Wgmma};
 use crate::gemm::kernel::Within;
-use crate::gemm::kernel::sm90::{Sm90Key, Units, Wgmma};
 use crate::gemm::problem::{Divided, OperandLayout, Problem};
 
 /// What a kernel is chosen for.

@@ -2,8 +2,8 @@
 
 use crate::cuda::Writer;
 use crate::evt::Cost;
+use crate::gemm::families::sm90::kernel::{Hint, Schedule, SharedMap, Sm90Key, Traffic};
 use crate::gemm::kernel::SplitKind;
-use crate::gemm::kernel::sm90::{Hint, Schedule, SharedMap, Sm90Key, Traffic};
 use crate::gemm::problem::Major;
 
 /// The most instructions of an epilogue without a loop: 160 KB, about what the instruction caches hold. With more,

@@ -1,9 +1,9 @@
 //! The combinations of knobs that have a kernel. The model asks this, so it is here and not in emission.
 
-use super::super::finish::Within;
-use super::super::split_k::SplitKind;
 use super::instruction::Wgmma;
 use super::key::{Hint, Sm90Key};
+use crate::gemm::kernel::finish::Within;
+use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::problem::{Divided, Major};
 
 /// The most accumulators per thread that leave room for a second set, in which a stage is summed.

@@ -3,16 +3,16 @@
 //! The function of one element has the tree's own names, which are the user's. The visitor's names are chosen here;
 //! those for a value or an argument of the tree have a leading `_`, which no name of the tree has.
 
-use super::super::arguments::{ReductionGroup, operation, output_name, running_type, taken};
-use super::super::element::{ElementFunction, accumulator, chances, visitor_type};
-use super::super::epilogue::EpilogueText;
-use super::super::tail::Tail;
 use crate::cuda::Writer;
 use crate::evt::{
     Axis, BroadcastClass, Form, OutputKind, ParameterClass, ParameterId, Place, Position, Sweep, Target, ValidOutput,
     ValidTree, ValueId, ValueKind,
 };
 use crate::expr::cuda::element_name;
+use crate::gemm::emit::arguments::{ReductionGroup, operation, output_name, running_type, taken};
+use crate::gemm::emit::element::{ElementFunction, accumulator, chances, visitor_type};
+use crate::gemm::emit::epilogue::EpilogueText;
+use crate::gemm::emit::tail::Tail;
 
 /// A parameter that is read.
 struct Read {

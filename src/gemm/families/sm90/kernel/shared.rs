@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::super::finish::Within;
-use super::super::split_k::SplitKind;
 use super::key::{Sm90Key, Staging};
 use super::tile::{Schedule, Tile};
 use crate::ElementType;
 use crate::evt::{Axis, BroadcastClass, ParameterClass, ValidTree};
+use crate::gemm::kernel::finish::Within;
+use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::problem::Divided;
 
 /// The most dynamic shared memory of a block on sm_90: 227 KiB (CUDA C++ Programming Guide, "Compute Capability 9.0").
@@ -313,7 +313,7 @@ mod tests {
 
     use super::*;
     use crate::gemm::Major;
-    use crate::gemm::kernel::sm90::instruction::Wgmma;
+    use crate::gemm::families::sm90::kernel::instruction::Wgmma;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swap_ab: bool, majors: (Major, Major)) -> Sm90Key {

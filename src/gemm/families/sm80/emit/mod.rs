@@ -6,12 +6,12 @@ mod visitor;
 use epilogue_runtime::Site;
 
 use self::visitor::VisitorText;
-use super::needed;
-use super::text::{Emitted, KernelText};
 use crate::cuda::Writer;
 use crate::evt::Computation;
+use crate::gemm::emit::needed;
+use crate::gemm::emit::text::{Emitted, KernelText};
+use crate::gemm::families::sm80::kernel::{Sm80Key, Tile};
 use crate::gemm::kernel::ArgumentViews;
-use crate::gemm::kernel::sm80::{Sm80Key, Tile};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.

@@ -3,10 +3,6 @@
 //!
 //! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
-use super::super::arguments::{ReductionGroup, operation, output_name, running_type, taken};
-use super::super::element::{ElementFunction, Guard, accumulator, chances, visitor_type};
-use super::super::epilogue::EpilogueText;
-use super::super::tail::Tail;
 use super::inputs::{Accesses, Copied, Read, Way, position_of};
 use crate::cuda::Writer;
 use crate::evt::{
@@ -14,8 +10,12 @@ use crate::evt::{
     ValueKind,
 };
 use crate::expr::cuda::element_name;
+use crate::gemm::emit::arguments::{ReductionGroup, operation, output_name, running_type, taken};
+use crate::gemm::emit::element::{ElementFunction, Guard, accumulator, chances, visitor_type};
+use crate::gemm::emit::epilogue::EpilogueText;
+use crate::gemm::emit::tail::Tail;
+use crate::gemm::families::sm90::kernel::{Sm90Key, Traffic};
 use crate::gemm::kernel::Within;
-use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// Writes a visitor.
 pub(super) struct VisitorText<'a> {

@@ -1,7 +1,7 @@
 //! Writes the product instruction of a tile as a C++ function.
 
 use crate::cuda::Writer;
-use crate::gemm::kernel::sm90::{Sm90Key, Wgmma};
+use crate::gemm::families::sm90::kernel::{Sm90Key, Wgmma};
 use crate::gemm::problem::Major;
 
 /// Type suffixes of the accumulators and of the instruction's first and second operand.

@@ -1,7 +1,7 @@
 //! How tiles are assigned to blocks: the host's side of `src/device/sm90/scheduler.cuh`.
 
-use super::super::stream::Stream;
 use super::key::{Cluster, Raster, Sm90Key};
+use crate::gemm::kernel::stream::Stream;
 use crate::gemm::problem::{Divided, Problem};
 
 /// The work of one launch: clusters of tiles, in all batches and all splits of K.

@@ -1,0 +1,5 @@
+//! The family of kernels for sm_80 and later, which takes operands in any layout.
+
+pub(crate) mod emit;
+pub(crate) mod kernel;
+pub(crate) mod model;
