@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
-use super::families::sm80::kernel::Tile;
 use super::kernel::{Finish, SplitK};
 use super::model::{Candidate, Choice};
 use super::planned::Gemm;
@@ -14,7 +13,7 @@ use super::planner::Planner;
 use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Right};
 #[cfg(test)]
 use super::remembered::Question;
-use super::sm90;
+use super::{Tile, sm90};
 #[cfg(doc)]
 use super::support::supports;
 use crate::evt::Tree;
@@ -213,7 +212,7 @@ impl<E> Builder<E> {
     /// the CPU, its `m` and `n` are the tile of per-tile partials; the CPU has no kernels, and refuses the other knobs.
     #[must_use]
     pub fn tile(mut self, tile: Tile) -> Self {
-        self.planner.description.request.sm80 = Some(tile);
+        self.planner.description.request.pins.tile = Some(tile);
         self
     }
 
@@ -221,7 +220,7 @@ impl<E> Builder<E> {
     /// kernel is refused.
     #[must_use]
     pub fn sm90(mut self, request: sm90::Request) -> Self {
-        self.planner.description.request.sm90 = Some(request);
+        self.planner.description.request.pins.sm90 = Some(request);
         self
     }
 

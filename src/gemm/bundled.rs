@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use epilogue_runtime::Device;
 
 use super::emit::{self, symbol::symbol};
-use super::kernel::{ArgumentViews, KernelKey};
+use super::kernel::{ArgumentViews};
+use crate::gemm::families::KernelKey;
 use super::model::choice::{ChosenKernel, Tuning};
 use super::problem::Problem;
 use crate::evt::Phases;

@@ -1,7 +1,7 @@
 //! The description of a wanted plan, beside its device and epilogue.
 
 use super::kernel::{Settings, SplitK, Switches};
-use super::model::select::Request;
+use super::model::selection::Request;
 use super::problem::{Arithmetic, Knob, Major, OperandLayout, Problem};
 use crate::ElementType;
 
@@ -31,13 +31,13 @@ impl Default for Description {
 impl Description {
     /// The knobs that were set.
     pub(super) fn knobs(&self) -> impl Iterator<Item = Knob> + use<> {
-        let Request { sm80, sm90, exact, stages, split_k, finish } = &self.request;
+        let Request { pins, exact, stages, split_k, finish } = &self.request;
         let turned = [
-            (Knob::Tile, sm80.is_some()),
+            (Knob::Tile, pins.tile.is_some()),
             (Knob::Stages, stages.is_some()),
             (Knob::SplitK, matches!(split_k, Some(SplitK::Serial(_) | SplitK::Parallel(_)))),
             (Knob::StreamK, matches!(split_k, Some(SplitK::Stream))),
-            (Knob::Sm90, sm90.is_some()),
+            (Knob::Sm90, pins.sm90.is_some()),
             (Knob::Candidate, exact.is_some()),
             (Knob::Multiprocessors, self.multiprocessors.is_some()),
             (Knob::FastMath, self.settings.switches.fast_math),
@@ -50,10 +50,10 @@ impl Description {
     /// Unsets a knob.
     pub(super) fn reset(&mut self, knob: Knob) {
         match knob {
-            Knob::Tile => self.request.sm80 = None,
+            Knob::Tile => self.request.pins.tile = None,
             Knob::Stages => self.request.stages = None,
             Knob::SplitK | Knob::StreamK => self.request.split_k = None,
-            Knob::Sm90 => self.request.sm90 = None,
+            Knob::Sm90 => self.request.pins.sm90 = None,
             Knob::Candidate => self.request.exact = None,
             Knob::Multiprocessors => self.multiprocessors = None,
             Knob::FastMath => self.settings.switches.fast_math = false,

@@ -27,7 +27,7 @@ mod bundled;
 pub(crate) mod cpu;
 mod description;
 mod emit;
-pub(crate) mod families;
+mod families;
 mod kernel;
 pub mod launch;
 mod model;
@@ -43,10 +43,14 @@ mod support;
 pub use builder::Builder;
 pub use emit::source;
 pub use families::sm80::kernel::{Instruction, Sm80Key, Tile};
-pub use kernel::{Finish, KernelKey, SplitK, SplitKind};
+pub use families::KernelKey;
+pub use kernel::{Finish, SplitK, SplitKind};
+pub use families::list::Constants;
+pub use families::sm80::model::constants::Sm80Constants;
+pub use families::sm80::model::{Workload, estimate, is_crowded, rank};
+pub use families::sm90::model::constants::Sm90Constants;
 pub use model::{
-    Bound, Candidate, Choice, Constants, LaunchConstants, Machine, Misfit, Parameter, Repacking, Sm80Constants,
-    Sm90Constants, Unreachable, Workload, estimate, is_crowded, rank,
+    Bound, Candidate, Choice, LaunchConstants, Machine, Misfit, Parameter, Repacking, Unreachable,
 };
 pub use planned::Gemm;
 pub use problem::{

@@ -8,10 +8,9 @@ use epilogue_runtime::{Device, trace};
 use super::autotune::{Found, Store};
 use super::bundled::among_bundled;
 use super::description::Description;
-use super::families::sm80::kernel::Tile;
 use super::kernel::Settings;
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
-use super::model::select::Selection;
+use super::model::selection::Selection;
 use super::model::{Choice, Later, Machine};
 use super::problem::operand::common_layout;
 use super::problem::{Error, Grouping, Left, MAX_EXTENT, PatchError, Problem, Right};
@@ -19,6 +18,7 @@ use super::problem::{block_scales, picked, scattered};
 use super::remembered::{Question, Remembered};
 use super::run::check;
 use super::run::plan::Plan;
+use super::Tile;
 use super::support::supports;
 use super::{autotune, cpu};
 use crate::evt::{Phases, Prices, Tree, Types, ValidTree};
@@ -137,7 +137,7 @@ impl Planner {
     }
 
     fn choose_cpu(&self, types: Types, problem: Problem, phases: &Phases) -> Result<Chosen, Error> {
-        let Some(Tile { m, n, .. }) = self.description.request.sm80 else {
+        let Some(Tile { m, n, .. }) = self.description.request.pins.tile else {
             let Problem { m, n, k, batch, .. } = problem.shared_alike();
             let accumulators = phases.first().cost().products();
             let cpu::TileShape { m, n } =
@@ -157,7 +157,7 @@ impl Planner {
         let Settings { layouts, arithmetic, switches } = *settings;
         let later = Later::of(machine, phases, &problem);
         let microseconds = later.as_ref().map_or(0.0, |later| later.microseconds);
-        let selection = Selection { machine, phases, problem, layouts, arithmetic, later: microseconds };
+        let selection = Selection::of(machine, phases, problem, (layouts, arithmetic), microseconds);
         let mut chosen = selection.choose(request, switches)?;
         if !chosen.asked
             && let (Some(store), Some(subject)) =

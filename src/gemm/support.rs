@@ -3,7 +3,7 @@
 use epilogue_runtime::{Arch, Device};
 
 use super::cpu;
-use super::families::sm80::kernel::Instruction;
+use super::families::FAMILIES;
 use super::problem::{Arithmetic, Error, Knob};
 use crate::ElementType;
 use crate::evt::Types;
@@ -79,7 +79,7 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
             None => Ok(()),
             Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
         },
-        // On every GPU by kernels for sm_80, at least.
+        // On every GPU by kernels of the oldest family, at least.
         Feature::Groups | Feature::Patches | Feature::BlockScales => Ok(()),
     }
 }
@@ -105,15 +105,17 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
     if device.arch().is_none() {
         return on_the_cpu;
     }
-    // The kernels for sm_80 multiply everything that those for sm_90a do.
-    match Instruction::of(a, b, arithmetic) {
-        Some(_) => Ok(()),
-        None if a == b => refuse("give f16, bf16, f32, f64, FP8 or 8-bit integers"),
-        None if on_the_cpu.is_ok() => refuse(
+    let multiplied = |arch| {
+        FAMILIES.iter().any(|family| family.runs_on(arch) && family.multiplies((a, b), arithmetic))
+    };
+    match device.arch().is_some_and(multiplied) {
+        true => Ok(()),
+        false if a == b => refuse("give f16, bf16, f32, f64, FP8 or 8-bit integers"),
+        false if on_the_cpu.is_ok() => refuse(
             "give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits, or use the \
              CPU device",
         ),
-        None => {
+        false => {
             refuse("give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits")
         }
     }
@@ -123,13 +125,12 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
 fn missing(arch: Option<Arch>, knob: Knob) -> Option<&'static str> {
     match (arch, knob) {
         // On the CPU, the tile's rows and columns are those of per-tile partials.
-        (_, Knob::Tile) | (Some(Arch::SM_90A), _) => None,
+        (_, Knob::Tile) => None,
         (None, _) => Some("which runs no kernels"),
-        (Some(_), Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch) => {
-            Some("because only kernels for sm_90a have it")
-        }
-        (Some(_), Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate | Knob::FastMath | Knob::Finish) => {
-            None
+        (Some(arch), _) => {
+            let mut having = FAMILIES.iter().filter(|family| family.has_knob(knob));
+            let elsewhere = having.clone().next().map(|family| family.only_here());
+            if having.any(|family| family.runs_on(arch)) { None } else { elsewhere }
         }
     }
 }

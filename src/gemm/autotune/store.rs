@@ -144,10 +144,9 @@ fn description(candidate: &Candidate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::families::sm80::model::{Workload, rank};
     use crate::gemm::kernel::SplitK;
     use crate::gemm::problem::OperandLayout;
-    use crate::gemm::{Instruction, Machine, Major};
+    use crate::gemm::{Instruction, Machine, Major, Workload, rank};
 
     struct Folder(std::path::PathBuf);
 

@@ -5,7 +5,7 @@ use crate::ElementType;
 use crate::evt::{AtInfinity, Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, ValidOutput, ValidTree};
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
-use crate::gemm::families::sm90::kernel::reach::bit;
+use crate::gemm::kernel::views::bit;
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterLayout};
 
@@ -211,8 +211,25 @@ pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &s
     }
 }
 
-/// The headers that a kernel's own come after.
-pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], views: ArgumentViews) -> Vec<&'h str> {
+/// A family's own headers.
+pub(crate) struct FamilyHeaders<'h> {
+    /// Those of the kernel.
+    pub(crate) kernel: &'h [&'h str],
+    /// What the kernel also needs for random numbers, bits and arguments that are counted by digits.
+    pub(crate) random: Option<&'h str>,
+    pub(crate) bits: Option<&'h str>,
+    pub(crate) digits: Option<&'h str>,
+}
+
+impl<'h> FamilyHeaders<'h> {
+    /// Those of a kernel that needs no other.
+    pub(crate) const fn of(kernel: &'h [&'h str]) -> Self {
+        Self { kernel, random: None, bits: None, digits: None }
+    }
+}
+
+/// All headers of a kernel: first those that its family's own build on.
+pub(crate) fn headers<'h>(tree: &ValidTree, family: &FamilyHeaders<'h>, views: ArgumentViews) -> Vec<&'h str> {
     let reductions = || tree.reductions().map(|(.., reduction)| reduction).chain(tree.used_reductions());
     let indexed = reductions().any(|reduction| reduction.op.gives_index());
     let own = reductions().any(|reduction| reduction.op.user().is_some());
@@ -229,11 +246,10 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], views: ArgumentV
     ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
     let wanted = [
-        (tree.has_chance(), "sm90/random.cuh"),
-        (tree.has_bits(), "sm90/bits.cuh"),
-        (views.digits != 0, "sm90/digits.cuh"),
+        (tree.has_chance(), family.random),
+        (tree.has_bits(), family.bits),
+        (views.digits != 0, family.digits),
     ];
-    let of_family = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
-    let of_family = of_family.filter(|_| family.iter().any(|header| header.starts_with("sm90")));
-    ["convert.cuh", "math.cuh"].into_iter().chain(own).chain(family.iter().copied()).chain(of_family).collect()
+    let of_family = wanted.into_iter().filter_map(|(wanted, header)| header.filter(|_| wanted));
+    ["convert.cuh", "math.cuh"].into_iter().chain(own).chain(family.kernel.iter().copied()).chain(of_family).collect()
 }

@@ -1,13 +1,13 @@
-//! Kernels as data, for both families: tiles, instructions, the key that a kernel is generated from, its parameter, and
-//! how K is shared among blocks.
+//! Kernels as data, as far as it is the same for every family: the parameter, how K is shared among blocks, how operands are
+//! loaded. Keys, tiles and instructions are in the families' folders.
 //!
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
 pub(crate) mod digits;
 pub(crate) mod finish;
-pub(crate) mod key;
 pub(crate) mod later;
 pub(crate) mod launch;
+pub(crate) mod loading;
 pub(crate) mod parameters;
 pub(crate) mod settings;
 pub(crate) mod split_k;
@@ -15,7 +15,6 @@ pub(crate) mod stream;
 pub(crate) mod views;
 
 pub use finish::{Finish, Within};
-pub use key::KernelKey;
 pub(crate) use settings::{Settings, Switches};
 pub use split_k::{SplitK, SplitKind};
 pub(crate) use views::ArgumentViews;

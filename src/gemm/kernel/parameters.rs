@@ -1,6 +1,6 @@
 //! A kernel's single parameter: a C++ struct, and the bytes that fill it, from one description.
 //!
-//! It begins with the family's part (`sm80::Common`, or tensor maps and `sm90::Common`), followed by `Arguments`, which
+//! It begins with the family's part (`Common`, behind tensor maps if it has any), followed by `Arguments`, which
 //! belong to the epilogue. Every field of these is made of 8-byte values, except host scalars of f32, which come last.
 //! So there is no padding, and the offsets computed here are those of C++; the emitted `static_assert` on the size and
 //! those of `views.cuh` check it.
@@ -16,20 +16,8 @@ pub(crate) const PARAMETER_LIMIT: usize = 4096;
 /// Size of `Groups` in bytes, which follows what is the same for every kernel of a family.
 pub(crate) const GROUPS_BYTES: usize = 24;
 
-/// Size of `sm80::Patches`, likewise.
-pub(crate) const PATCHES_BYTES: usize = 136;
-
-/// Size of `sm90::Patches`, likewise.
-pub(crate) const PIXELS_BYTES: usize = 128;
-
-/// Size of the divisors of three axes, which follow that in kernels of gradients.
-pub(crate) const DIVISORS_BYTES: usize = 48;
-
 /// Size of `RowIndex` in bytes, which follows that where rows are picked, and a view whose rows it places.
 pub(crate) const ROW_INDEX_BYTES: usize = 24;
-
-/// Size of `sm90::PickedRows` in bytes: such an index behind the matrix that it picks from.
-pub(crate) const PICKED_ROWS_BYTES: usize = 16 + ROW_INDEX_BYTES;
 
 /// Size of `DigitAxis` in bytes, which follows a view whose batches it counts.
 pub(crate) const DIGIT_AXIS_BYTES: usize = 40;

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Why K is not split.
+pub(crate) const UNSPLIT_GROUPS: &str = "products with groups don't split K: leave `.split_k(…)` out";
+
 /// How K is shared among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum SplitK {

@@ -6,16 +6,20 @@
 //! `DigitsVectorView` of `device/digits.cuh`, or `device/scattered.cuh`. The text of other kernels stays as it is.
 //!
 //! On sm_90a TMA copies a matrix with digits by a map of five dimensions if no box reaches beyond a lower digit
-//! (`run/tensor_maps.rs`, `device/sm90/digits.cuh`); else lanes access it. The bits of both choices are in the
+//! (`families/sm90/run/tensor_maps.rs`); else lanes access it. The bits of both choices are in the
 //! variant's key. On the CPU a `View` gives stretches of columns, which steps access, not machine code.
 
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;
 
 use crate::evt::{Binding, BroadcastClass, Part, Phases, ValidTree};
-use crate::gemm::families::sm90::kernel::reach::bit;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits};
 use crate::gemm::problem::{Error, Problem};
+
+/// The bit of an argument; no bit beyond the 64th argument, which is never copied.
+pub(crate) const fn bit(argument: usize) -> u64 {
+    if argument < 64 { 1 << argument } else { 0 }
+}
 
 /// A bit for every argument of a kernel that is no plain matrix or vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

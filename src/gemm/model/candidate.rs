@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::repacking::Repacking;
-use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::kernel::{SplitK};
+use crate::gemm::families::KernelKey;
 
 /// The most waves of tiles that may be shared by stream-K: with more, the loss in a partial wave is small.
 pub(crate) const STREAMED_WAVES: u128 = 8;
@@ -35,11 +36,8 @@ pub struct Candidate {
 
 impl Candidate {
     /// Whether every GPU of the architecture can run its clusters.
-    pub(crate) const fn is_portable(&self) -> bool {
-        match &self.key {
-            KernelKey::Sm90(key) => key.cluster.is_portable(),
-            KernelKey::Sm80(_) => true,
-        }
+    pub(crate) fn is_portable(&self) -> bool {
+        self.key.of_family().is_portable()
     }
 }
 

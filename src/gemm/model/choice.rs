@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use epilogue_runtime::Arch;
+
 use super::candidate::Candidate;
 use super::later::Later;
 use super::repacking::Unreachable;
-use crate::gemm::kernel::{Finish, KernelKey};
-use crate::gemm::problem::Unboxed;
+use crate::gemm::kernel::{Finish};
+use crate::gemm::families::FAMILIES;
 
 /// The choice of a kernel, with the model's ranking of the others.
 #[derive(Clone, Debug)]
@@ -38,10 +40,8 @@ pub(crate) struct ChosenKernel {
     pub(crate) asked: bool,
     /// Where the user asked later phases to be computed.
     pub(crate) finish: Option<Finish>,
-    /// Why there is no kernel for sm_90a, where tensor copies don't load the patches that A is.
-    pub(crate) unboxed: Option<Unboxed>,
-    /// Whether kernels for sm_90a don't pick A's rows because of where they begin.
-    pub(crate) unaligned_picks: bool,
+    /// What families would do if the product were otherwise.
+    pub(crate) limits: Vec<String>,
     /// The part of the product that elements need, by their positions.
     pub(crate) needed: f64,
     /// The result of measurements.
@@ -53,26 +53,32 @@ pub(crate) struct ChosenKernel {
 enum Picking {
     /// By a copy before the product.
     Copy,
-    /// By a kernel for sm_90a, while it multiplies.
-    Sm90,
-    /// By one for sm_80.
-    Sm80,
+    /// By a kernel of the family for this architecture and later, while it multiplies.
+    Kernel(Arch),
 }
 
 impl Picking {
-    const ALL: [(Self, &'static str); 3] = [
-        (Self::Copy, "with a copy of the picked rows first"),
-        (Self::Sm90, "with rows picked by a kernel for sm_90a"),
-        (Self::Sm80, "with rows picked by a kernel for sm_80"),
-    ];
+    /// All ways, the newest family's before others'.
+    fn all() -> impl Iterator<Item = Self> {
+        let kernels = FAMILIES.iter().rev().map(|family| Self::Kernel(family.arch()));
+        std::iter::once(Self::Copy).chain(kernels)
+    }
 
     /// How a candidate does it; `None` if no rows are picked.
-    const fn of(candidate: &Candidate) -> Option<Self> {
-        match (&candidate.key, candidate.repacking.a) {
-            (KernelKey::Sm90(key), _) if key.picked => Some(Self::Sm90),
-            (KernelKey::Sm80(key), _) if key.picked => Some(Self::Sm80),
-            (KernelKey::Sm90(_), Some(Unreachable::Picked)) => Some(Self::Copy),
+    fn of(candidate: &Candidate) -> Option<Self> {
+        match candidate.repacking.a {
+            _ if candidate.key.of_family().picks_rows() => Some(Self::Kernel(candidate.key.family())),
+            Some(Unreachable::Picked) => Some(Self::Copy),
             _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Picking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Copy => f.write_str("with a copy of the picked rows first"),
+            Self::Kernel(arch) => write!(f, "with rows picked by a kernel for {arch}"),
         }
     }
 }
@@ -101,7 +107,7 @@ impl ChosenKernel {
     pub(crate) fn of_any_layout(&self, same_tile: bool) -> impl Iterator<Item = &Candidate> {
         let (tile, in_tile) = (self.chosen.key.tile(), self.chosen.key.in_tile());
         let suits = move |c: &&Candidate| {
-            matches!(c.key, KernelKey::Sm80(_)) && (!same_tile || c.key.tile() == tile) && c.key.in_tile() == in_tile
+            c.key.of_family().family().takes_any_layout() && (!same_tile || c.key.tile() == tile) && c.key.in_tile() == in_tile
         };
         std::iter::once(&self.chosen).chain(self.candidates.iter()).filter(suits)
     }
@@ -220,19 +226,15 @@ impl fmt::Display for Choice {
 
 impl fmt::Display for ChosenKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chosen, candidates, asked, unboxed, unaligned_picks, needed, tuning, finish: _ } = self;
+        let Self { chosen, candidates, asked, limits, needed, tuning, finish: _ } = self;
         write!(f, "{chosen}")?;
-        for (way, words) in Picking::ALL.into_iter().filter(|(way, _)| Picking::of(chosen).is_some_and(|of| of != *way))
-        {
+        for way in Picking::all().filter(|way| Picking::of(chosen).is_some_and(|of| of != *way)) {
             if let Some(best) = candidates.iter().find(|candidate| Picking::of(candidate) == Some(way)) {
-                write!(f, "; {words}, about {:.1} us in all", best.microseconds)?;
+                write!(f, "; {way}, about {:.1} us in all", best.microseconds)?;
             }
         }
-        if *unaligned_picks {
-            f.write_str("; kernels for sm_90a pick rows only where they begin at multiples of 16 bytes")?;
-        }
-        if let Some(limit) = unboxed {
-            write!(f, "; kernels for sm_90a load patches only where {limit}")?;
+        for limit in limits {
+            write!(f, "; {limit}")?;
         }
         if *needed < 1.0 {
             write!(f, "; positions leave {:.0} % of the product out", 100.0 * (1.0 - needed))?;

@@ -2,7 +2,7 @@
 
 use epilogue_runtime::{Arch, Properties};
 
-use super::constants::Constants;
+use crate::gemm::families::list::Constants;
 
 /// A GPU's limits and speeds, per multiprocessor and clock unless stated otherwise.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! The choice of a kernel, and its predicted time: the analytic model of both families.
+//! The choice of a kernel, and its predicted time: the analytic model, as far as it is the same for every family.
 //!
 //! It only computes: nothing here touches a device, emits a kernel or compiles one.
 
@@ -7,16 +7,18 @@ pub(crate) mod choice;
 pub(crate) mod constants;
 pub(crate) mod later;
 pub(crate) mod machine;
+pub(crate) mod misfit;
 pub(crate) mod needed;
 pub(crate) mod parameter;
 pub(crate) mod repacking;
 pub(crate) mod select;
+pub(crate) mod selection;
 
-pub use crate::gemm::families::sm80::model::{Misfit, Workload, estimate, is_crowded, rank};
 pub use candidate::{Bound, Candidate};
 pub use choice::Choice;
-pub use constants::{Constants, LaunchConstants, Sm80Constants, Sm90Constants};
+pub use constants::LaunchConstants;
 pub(crate) use later::Later;
 pub use machine::Machine;
+pub use misfit::Misfit;
 pub use parameter::Parameter;
 pub use repacking::{Repacking, Unreachable};

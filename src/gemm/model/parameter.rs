@@ -1,10 +1,13 @@
 //! The numbers that the model's times depend on, one by one: a machine's speeds and the constants.
 
-use super::constants::{LaunchConstants, Place, Sm80Constants, Sm90Constants};
 use super::machine::Machine;
+use crate::gemm::families::list::{Constant, Constants};
+
+/// A speed: its name, its unit, and where it is.
+type Speed = (&'static str, &'static str, fn(&mut Machine) -> &mut f64);
 
 /// The speeds of a machine.
-const SPEEDS: &[Place<Machine>] = &[
+const SPEEDS: &[Speed] = &[
     ("machine.clock", "GHz", |machine| &mut machine.clock),
     ("machine.l2", "GB/s", |machine| &mut machine.l2_gigabytes_per_second),
     ("machine.l2_port", "bytes per clock and multiprocessor", |machine| &mut machine.l2_port_bytes_per_clock),
@@ -22,33 +25,25 @@ const SPEEDS: &[Place<Machine>] = &[
 /// assert_eq!(latency.unit(), "clocks");
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Parameter(Family);
+pub struct Parameter(Number);
 
-/// Whose number it is.
+/// Which number it is.
 #[derive(Clone, Copy, Debug)]
-enum Family {
-    Machine(Place<Machine>),
-    Launches(Place<LaunchConstants>),
-    Sm80(Place<Sm80Constants>),
-    Sm90(Place<Sm90Constants>),
+enum Number {
+    Speed(Speed),
+    Constant(Constant),
 }
 
 impl Parameter {
     /// All of them: the machine's speeds, then the constants.
     pub fn all() -> impl Iterator<Item = Self> {
-        let speeds = SPEEDS.iter().map(|place| Family::Machine(*place));
-        let launches = LaunchConstants::PLACES.iter().map(|place| Family::Launches(*place));
-        let sm80 = Sm80Constants::PLACES.iter().map(|place| Family::Sm80(*place));
-        let sm90 = Sm90Constants::PLACES.iter().map(|place| Family::Sm90(*place));
-        speeds.chain(launches).chain(sm80).chain(sm90).map(Self)
+        let speeds = SPEEDS.iter().map(|speed| Number::Speed(*speed));
+        speeds.chain(Constants::all().map(Number::Constant)).map(Self)
     }
 
     const fn words(&self) -> (&'static str, &'static str) {
         match self.0 {
-            Family::Machine((name, unit, _)) => (name, unit),
-            Family::Launches((name, unit, _)) => (name, unit),
-            Family::Sm80((name, unit, _)) => (name, unit),
-            Family::Sm90((name, unit, _)) => (name, unit),
+            Number::Speed((name, unit, _)) | Number::Constant((name, unit, ..)) => (name, unit),
         }
     }
 
@@ -66,10 +61,8 @@ impl Parameter {
 
     fn place<'m>(&self, machine: &'m mut Machine) -> &'m mut f64 {
         match self.0 {
-            Family::Machine((.., place)) => place(machine),
-            Family::Launches((.., place)) => place(&mut machine.constants.launches),
-            Family::Sm80((.., place)) => place(&mut machine.constants.sm80),
-            Family::Sm90((.., place)) => place(&mut machine.constants.sm90),
+            Number::Speed((.., place)) => place(machine),
+            Number::Constant((.., index, place)) => place(&mut machine.constants, index),
         }
     }
 

@@ -9,8 +9,7 @@
 use std::fmt;
 
 use super::machine::Machine;
-use crate::gemm::families::sm90::kernel::Wgmma;
-use crate::gemm::families::sm90::kernel::reach::takes;
+use crate::gemm::kernel::loading::{Multiplied, takes};
 use crate::gemm::problem::{Grouping, Major, OperandLayout, Problem};
 
 /// Why an operand is copied before the product.
@@ -48,17 +47,16 @@ fn unreachable(grouping: Grouping, mn_major: bool, layout: OperandLayout) -> Opt
 }
 
 impl Repacking {
-    /// The copies that a kernel with this instruction needs for operands in these layouts, with one B for each of
+    /// The copies that a kernel with an instruction of this kind needs for operands in these layouts, with one B for each of
     /// `accumulators`; `picks`: whether it picks A's rows itself.
     pub(crate) fn of(
         machine: &Machine,
         problem: &Problem,
-        (instruction, picks): (Wgmma, bool),
+        (multiplied, picks): (Multiplied, bool),
         (a, b): (OperandLayout, OperandLayout),
         accumulators: usize,
     ) -> Self {
-        let (of_a, of_b) = instruction.sizes();
-        let (a_along_m, b_along_n) = instruction.takes_mn_major();
+        let ((of_a, of_b), (a_along_m, b_along_n)) = (multiplied.sizes, multiplied.mn_major);
         // A copy of picked rows puts all else right, too.
         let picked = (problem.picked && !picks).then_some(Unreachable::Picked);
         let [a, b] = [(a_along_m, a), (b_along_n, b)].map(|(along, of)| unreachable(problem.grouping, along, of));
@@ -77,10 +75,11 @@ impl Repacking {
         self.a.is_none() && self.b.is_none()
     }
 
-    /// The layouts of the operands after the copies. A copy keeps an operand's major if the instruction takes it.
+    /// The layouts of the operands after the copies. A copy keeps an operand's major if the instruction takes A along M, or B
+    /// along N.
     pub(crate) fn layouts(
         &self,
-        instruction: Wgmma,
+        (a_along_m, b_along_n): (bool, bool),
         (a, b): (OperandLayout, OperandLayout),
     ) -> (OperandLayout, OperandLayout) {
         let copied = |why: Option<Unreachable>, layout: OperandLayout, mn_major| match why {
@@ -89,7 +88,6 @@ impl Repacking {
             Some(_) if mn_major => OperandLayout::packed(layout.major),
             Some(_) => OperandLayout::packed(Major::K),
         };
-        let (a_along_m, b_along_n) = instruction.takes_mn_major();
         (copied(self.a, a, a_along_m), copied(self.b, b, b_along_n))
     }
 

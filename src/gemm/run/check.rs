@@ -10,7 +10,7 @@ use crate::evt::{
     Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reduction, ValidOutput, ValidParameter, ValidTree,
     ValueType, Width,
 };
-use crate::gemm::families::sm90::kernel::reach::bit;
+use crate::gemm::kernel::views::bit;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits, shape_of, tensor_of};
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::scattered::Scattered;

@@ -262,7 +262,7 @@ fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
 }
 
 /// `Groups`.
-pub(super) fn put_groups(
+pub(crate) fn put_groups(
     bytes: &mut ParameterBytes,
     offset: usize,
     Bounds { tensor, form, .. }: Bounds<'_>,
@@ -281,7 +281,7 @@ pub(super) fn put_groups(
 }
 
 /// `RowIndex`: the index of that name, and how many rows there are beside the number under which wrong ones are noted.
-pub(super) fn put_index(
+pub(crate) fn put_index(
     bytes: &mut ParameterBytes,
     offset: usize,
     (memory, name): (Memory, &str),

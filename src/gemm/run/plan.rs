@@ -20,10 +20,10 @@ use super::variant::Variant;
 use super::workspace::Workspace;
 use crate::evt::{InTile, MAX_ACCUMULATORS, Pass, Phases, ValidOutput, ValidTree};
 use crate::gemm::cpu;
-use crate::gemm::families::sm90::kernel::Sm90Key;
-use crate::gemm::families::sm90::kernel::reach::loads;
+use crate::gemm::kernel::loading::{Loading, loads};
 use crate::gemm::kernel::launch::LaunchDescription;
-use crate::gemm::kernel::{ArgumentViews, KernelKey, Settings, Within};
+use crate::gemm::kernel::{ArgumentViews, Settings, Within};
+use crate::gemm::families::KernelKey;
 use crate::gemm::model::Choice;
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::problem::digits::has_batch_digits;
@@ -163,7 +163,7 @@ impl Plan {
     /// Compiles the copies that come before a run with operands as planned. With a bundle, it must have all of them.
     fn prepare_copies(&self) -> Result<(), Error> {
         let Chosen::Gpu(gpu) = &self.choice.kind else { return Ok(()) };
-        let KernelKey::Sm90(key) = &gpu.chosen.key else { return Ok(()) };
+        let Some(loading) = gpu.chosen.key.of_family().loading() else { return Ok(()) };
         if gpu.chosen.repacking.is_none() || self.problem.is_empty() {
             return Ok(());
         }
@@ -171,10 +171,10 @@ impl Plan {
         let (types, (a, b)) = (self.tree().types(), self.settings.layouts);
         // All B have one layout, so one kernel copies them.
         for (operand, element, shape, layout, major) in
-            [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
+            [(Operand::A, types.a, [m, k], a, loading.majors.0), (Operand::B(0), types.b, [k, n], b, loading.majors.1)]
         {
-            let mn_major = operand.takes_mn_major(key.instruction);
-            let picks = self.problem.picked && !key.picked && operand == Operand::A;
+            let mn_major = operand.takes_mn_major(loading.multiplied);
+            let picks = self.problem.picked && !loading.picked && operand == Operand::A;
             if !picks && loads(mn_major, layout, major) {
                 continue;
             }
@@ -432,12 +432,14 @@ impl Plan {
         let scales = a.scales().map(|a| Scales { a, b: &of_b });
         let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), positioned(a, &variant)?, a.picked());
         let scattered = a.scattered();
-        if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
-            let operands = (key.patches == 0).then_some((Operand::A, key.a, a.tensor())).into_iter();
-            let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
+        let loading = variant.key.of_family().loading();
+        if let Some(loading) = loading.filter(|_| !problem.is_empty()) {
+            let of_a = (!loading.patches).then_some((Operand::A, loading.majors.0, a.tensor()));
+            let (operands, major_of_b) = (of_a.into_iter(), loading.majors.1);
+            let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
             for (operand, major, tensor) in operands.chain(all_b) {
-                let picks = picked.is_some() && !key.picked && operand == Operand::A;
-                if picks || !loads_as_it_lies(key, operand, major, tensor) {
+                let picks = picked.is_some() && !loading.picked && operand == Operand::A;
+                if picks || !loads_as_it_lies(loading, operand, major, tensor) {
                     return Err(Error::NoLaunch {
                         device: self.device.to_string(),
                         reason: "another kernel copies an operand first; choose a candidate whose `repacking` is none",
@@ -445,7 +447,7 @@ impl Plan {
                 }
             }
         }
-        if let KernelKey::Sm90(Sm90Key { patches: 1.., .. }) = &variant.key {
+        if loading.is_some_and(|loading| loading.patches) {
             return Err(Error::NoLaunch {
                 device: self.device.to_string(),
                 reason: "its kernel loads patches by a tensor map in im2col mode, which descriptions don't have; choose a \
@@ -500,17 +502,19 @@ impl Plan {
         let mut b = all_b.collect::<Result<SmallVec<[DeviceTensor; MAX_ACCUMULATORS]>, _>>()?;
         let mut a = merge(Copied::Elements(Operand::A), a.tensor())?;
         let mut copies = Vec::new();
-        if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
+        let loading = variant.key.of_family().loading();
+        if let Some(loading) = loading.filter(|_| !problem.is_empty()) {
+            let (major_of_a, major_of_b) = loading.majors;
             // The groups of every B lie alike.
-            let is_copied = |b: &DeviceTensor| !loads_as_it_lies(key, Operand::B(0), key.b, b);
-            let are_filters = patches.is_some() && !key.has_transposed_patches();
+            let is_copied = |b: &DeviceTensor| !loads_as_it_lies(loading, Operand::B(0), major_of_b, b);
+            let are_filters = patches.is_some() && !loading.has_transposed_patches();
             let copies_all = are_filters && problem.batched && b.iter().any(is_copied);
-            let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
+            let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
             // Patches are loaded as they lie, or the kernel is another.
-            let of_a = (key.patches == 0).then_some((Operand::A, key.a, &mut a));
+            let of_a = (!loading.patches).then_some((Operand::A, major_of_a, &mut a));
             for (operand, major, tensor) in of_a.into_iter().chain(all_b) {
-                let picked = picked.filter(|_| operand == Operand::A && !key.picked);
-                if picked.is_some() || copies_all || !loads_as_it_lies(key, operand, major, tensor) {
+                let picked = picked.filter(|_| operand == Operand::A && !loading.picked);
+                if picked.is_some() || copies_all || !loads_as_it_lies(loading, operand, major, tensor) {
                     let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
                     let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, bounds)?;
                     *tensor = copied;
@@ -518,8 +522,8 @@ impl Plan {
                 }
             }
         }
-        let problem = match &variant.key {
-            KernelKey::Sm90(key) if key.patches > 0 => problem.in_k_tiles(key.instruction.tile_k(), key.a),
+        let problem = match loading {
+            Some(loading) if loading.patches => problem.in_k_tiles(variant.key.tile_k(), loading.majors.0),
             _ => problem,
         };
         let (variant, a) = (&variant, &a);
@@ -536,14 +540,14 @@ impl Plan {
 /// Where A's elements are, if it is patches whose positions the kernel can count.
 fn positioned(a: Left<'_>, variant: &Variant) -> Result<Option<Patches>, Error> {
     let patches = a.patches()?;
-    if let (Some(patches), KernelKey::Sm80(_)) = (&patches, &variant.key) {
-        patches.check_positions()?;
+    if let Some(patches) = &patches {
+        variant.key.of_family().check_patches(patches)?;
     }
     Ok(patches)
 }
 
 /// Whether a kernel loads an operand that lies so, without a copy of it.
-fn loads_as_it_lies(key: &Sm90Key, operand: Operand, major: Major, tensor: &DeviceTensor) -> bool {
+fn loads_as_it_lies(loading: Loading, operand: Operand, major: Major, tensor: &DeviceTensor) -> bool {
     let copy_bytes = operand.view(tensor).copy_bytes(major);
-    loads(operand.takes_mn_major(key.instruction), OperandLayout { major, copy_bytes }, major)
+    loads(operand.takes_mn_major(loading.multiplied), OperandLayout { major, copy_bytes }, major)
 }

@@ -10,7 +10,7 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Sit
 use super::fill::{put_groups, put_index};
 use crate::device;
 use crate::evt::MAX_ACCUMULATORS;
-use crate::gemm::families::sm90::kernel::Wgmma;
+use crate::gemm::kernel::loading::Multiplied;
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{GROUPS_BYTES, ParameterBytes, ROW_INDEX_BYTES};
 use crate::gemm::problem::bounds::Bounds;
@@ -112,8 +112,8 @@ impl Operand {
     }
 
     /// Whether an instruction takes it along M or N.
-    pub(crate) const fn takes_mn_major(self, instruction: Wgmma) -> bool {
-        let (a, b) = instruction.takes_mn_major();
+    pub(crate) const fn takes_mn_major(self, multiplied: Multiplied) -> bool {
+        let (a, b) = multiplied.mn_major;
         match self {
             Self::A => a,
             Self::B(_) => b,

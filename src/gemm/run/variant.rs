@@ -7,9 +7,8 @@ use epilogue_runtime::{Device, KeptKernel, Kernel, Launch};
 use crate::evt::Phases;
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
-use crate::gemm::families::sm90::kernel::shared::sum_bytes;
-use crate::gemm::families::sm90::kernel::{SharedMap, Traffic};
-use crate::gemm::kernel::{ArgumentViews, KernelKey, SplitK, SplitKind};
+use crate::gemm::kernel::{ArgumentViews, SplitK};
+use crate::gemm::families::KernelKey;
 use crate::gemm::problem::Error;
 
 /// A compiled kernel with what its launch needs.
@@ -43,38 +42,7 @@ impl Variant {
         let (emitted, tree) = (emit::emit(phases, key, views)?, phases.in_product(key.in_tile()));
         let kernel = device.compile(&emitted.source)?;
         let allowed = multiprocessors.map_or(u32::MAX, |n| u32::try_from(n).unwrap_or(u32::MAX));
-        let (shape, persistent_blocks) = match key {
-            KernelKey::Sm80(key) => {
-                let block = [key.tile.threads() as u32, 1, 1];
-                let shared_bytes = key.tile.shared_bytes(key.instruction) as u32;
-                let shape = Launch { block, shared_bytes, ..Launch::default() };
-                let persistent = match key.split_k {
-                    SplitKind::Stream => {
-                        let active = kernel.active_clusters(&shape)?;
-                        let of_each = active / device.properties().multiprocessors.max(1);
-                        Some(active.min(allowed.saturating_mul(of_each.max(1))))
-                    }
-                    SplitKind::None | SplitKind::Serial | SplitKind::Parallel => None,
-                };
-                (shape, persistent)
-            }
-            KernelKey::Sm90(key) => {
-                let cluster = key.cluster.blocks() as u32;
-                let shape = Launch {
-                    grid: [cluster, 1, 1],
-                    block: [key.threads() as u32, 1, 1],
-                    cluster: [cluster, 1, 1],
-                    shared_bytes: SharedMap::of(key, &Traffic::of(tree, key.direct)).bytes() as u32,
-                    programmatic_dependent_launch: key.dependent_launch,
-                };
-                let clusters = kernel.active_clusters(&shape)?;
-                if clusters == 0 {
-                    let reason = format!("{device} has no room for {cluster} such blocks together");
-                    return Err(Error::NotInCluster { epilogue: tree.name(), reason });
-                }
-                (shape, Some(clusters.min(allowed / cluster).max(1) * cluster))
-            }
-        };
+        let (shape, persistent_blocks) = key.of_family().shape(tree, &kernel, device, allowed)?;
         Ok(Self { key: *key, views, split_k, emitted: Arc::new(emitted), kernel, shape, persistent_blocks })
     }
 
@@ -94,10 +62,7 @@ impl Variant {
 
     /// Bytes of one place for a tile's sums in the workspace.
     pub(crate) fn sum_bytes(&self) -> usize {
-        match &self.key {
-            KernelKey::Sm80(key) => key.tile.accumulator_bytes(key.instruction.accumulator()),
-            KernelKey::Sm90(key) => sum_bytes(key),
-        }
+        self.key.of_family().sum_bytes()
     }
 }
 

@@ -6,9 +6,8 @@ use super::variant::Variant;
 use crate::ElementType;
 use crate::evt::{Axis, ValidTree};
 use crate::gemm::emit::arguments::{EpilogueArguments, ReductionGroup};
-use crate::gemm::families::sm90::kernel::Units;
 use crate::gemm::kernel::stream::Stream;
-use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::kernel::{SplitK};
 use crate::gemm::problem::{Divided, Error, Problem};
 
 /// The most blocks along the x axis of a grid (CUDA C++ Programming Guide, "Technical Specifications").
@@ -51,19 +50,15 @@ impl Grid {
     pub(crate) fn of(problem: &Problem, variant: &Variant) -> Result<Self, Error> {
         // At least one tile, which writes the reductions' identities if the matrix is empty.
         let (tile_m, tile_n) = variant.key.tile();
-        let together = match &variant.key {
-            KernelKey::Sm80(_) => 1,
-            KernelKey::Sm90(key) => key.cluster.m,
-        };
-        let tiles_m = problem.row_tiles(tile_m, together);
+        let (cluster_m, cluster_n) = variant.key.of_family().cluster();
+        let tiles_m = problem.row_tiles(tile_m, cluster_m);
         let batch = if problem.grouping.divided() == Divided::Rows { 1 } else { problem.batch };
         let tiles_n = problem.n.div_ceil(tile_n).max(1);
         let splits = variant.split_k.splits();
         let tile_k = variant.key.tile_k();
-        let (units, cluster) = match &variant.key {
-            KernelKey::Sm80(_) => (tiles_m as u128 * tiles_n as u128 * batch as u128 * splits as u128, 1),
-            KernelKey::Sm90(key) => (Units::of(key, problem, splits).count(), key.cluster.blocks()),
-        };
+        let (clusters_m, clusters_n) = (tiles_m.div_ceil(cluster_m), tiles_n.div_ceil(cluster_n));
+        let cluster = cluster_m * cluster_n;
+        let units = clusters_m as u128 * clusters_n as u128 * batch as u128 * splits as u128;
         let blocks = units * cluster as u128;
         // Stream-K numbers places, and uses one bit to say what they are.
         let limit = if variant.split_k == SplitK::Stream { MAX_BLOCKS / 2 } else { MAX_BLOCKS };

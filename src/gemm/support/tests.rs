@@ -8,10 +8,9 @@ use super::*;
 use crate::ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8};
 use crate::evt::reference::Multiplication;
 use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, Tree, TreeBuilder};
-use crate::gemm::families::sm80::kernel::Tile;
 use crate::gemm::kernel::{Finish, SplitK};
 use crate::gemm::problem::{Major, OperandLayout, PatchBoxes};
-use crate::gemm::{Builder, Candidate, Window, gradient_patches, sm90};
+use crate::gemm::{Builder, Candidate, Tile, Window, gradient_patches, sm90};
 
 /// Element types that are supported alike.
 const GROUPS: [(&str, &[ElementType]); 8] = [

@@ -2,6 +2,7 @@
 
 use super::visitor::VisitorText;
 use crate::evt::Computation;
+use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::expr::cuda::element_name;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::kernel::ArgumentViews;
@@ -18,7 +19,7 @@ pub(crate) fn emit(
     let (name, file) = (tree.name(), tree.file());
     let mut kernel = KernelText::new(format!("{name}_phase_{phase}.cu"), of, key.fast_math, views);
     let comment = format!("// Phase {phase} of the epilogue `{name}` ({file}), after its product.");
-    kernel.begin(&comment, &["sm80/later.cuh"]);
+    kernel.begin(&comment, &FamilyHeaders::of(&["sm80/later.cuh"]));
     let ((tile_m, tile_n), (warp_m, warp_n)) = (LaterKey::TILE, key.warp());
     writeln! { kernel.code, "
         struct Config {{

@@ -11,16 +11,12 @@ use crate::evt::Computation;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::families::sm80::kernel::{Sm80Key, Tile};
-use crate::gemm::kernel::ArgumentViews;
+use crate::gemm::emit::arguments::FamilyHeaders;
+use crate::gemm::kernel::{ArgumentViews, SplitKind};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
-/// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
-pub(crate) fn emit(
-    of: &Computation<'_>,
-    (key, views): (&Sm80Key, ArgumentViews),
-    split_k: &str,
-    symbol: &str,
-) -> Emitted {
+/// Writes a kernel.
+pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews), symbol: &str) -> Emitted {
     let tree = of.tree;
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
     let (header, common, gemm) = match key.divided {
@@ -43,8 +39,8 @@ pub(crate) fn emit(
         common = format!("ScaledCommon<{common}, {}>", key.accumulators);
     }
     let (name, file, instruction, tile) = (tree.name(), tree.file(), key.instruction, key.tile);
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {instruction}; {tile}."), &family);
-    configuration(&mut kernel.code, key, split_k);
+    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {instruction}; {tile}."), &FamilyHeaders::of(&family));
+    configuration(&mut kernel.code, key);
     kernel.definitions();
     kernel.parameters(&format!("{common} common;"), &format!("sizeof({common}) == {}", key.common_bytes()));
     if key.divided != Divided::Depth {
@@ -69,11 +65,17 @@ pub(crate) fn emit(
     emitted
 }
 
-fn configuration(code: &mut Writer, key: &Sm80Key, split_k: &str) {
+fn configuration(code: &mut Writer, key: &Sm80Key) {
     let Tile { m, n, k, warp_m, warp_n, stages } = key.tile;
     let major = |layout: OperandLayout| match layout.major {
         Major::K => "K",
         Major::Mn => "MN",
+    };
+    let split_k = match key.split_k {
+        SplitKind::None => "None",
+        SplitKind::Serial => "Serial",
+        SplitKind::Parallel => "Parallel",
+        SplitKind::Stream => "Stream",
     };
     writeln! { code, "
         struct Config {{

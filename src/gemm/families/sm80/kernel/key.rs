@@ -1,9 +1,11 @@
 //! The key of a kernel for sm_80 and later.
 
-use super::common_bytes;
+use std::fmt;
+
+use super::{DIVISORS_BYTES, PATCHES_BYTES, common_bytes};
 use super::instruction::Instruction;
 use super::tile::Tile;
-use crate::gemm::kernel::parameters::{DIVISORS_BYTES, GROUPS_BYTES, PATCHES_BYTES, ROW_INDEX_BYTES, scales_bytes};
+use crate::gemm::kernel::parameters::{GROUPS_BYTES, ROW_INDEX_BYTES, scales_bytes};
 use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
@@ -81,5 +83,23 @@ impl Sm80Key {
     #[must_use]
     pub const fn product_tile(&self) -> (usize, usize) {
         (self.tile.m, self.tile.product_columns(self.accumulators))
+    }
+}
+
+impl fmt::Display for Sm80Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.instruction, self.tile)?;
+        if self.in_groups() {
+            write!(f, ", {}", self.divided)?;
+        }
+        f.write_str(match self {
+            _ if self.has_transposed_patches() => ", transposed patches",
+            _ if self.input_dilated => ", patches of a gradient",
+            _ if self.patches => ", patches",
+            _ if self.picked => ", picked rows",
+            _ if self.scaled => ", block scales",
+            _ => "",
+        })?;
+        f.write_str(if self.in_tile { ", all phases in the tile" } else { "" })
     }
 }

@@ -16,6 +16,7 @@ use crate::evt::Computation;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::families::sm90::kernel::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
+use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::problem::Divided;
 
@@ -44,7 +45,13 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
         family.push("sm90/scaled.cuh");
         common = format!("ScaledCommon<{common}, {}>", key.accumulators);
     }
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &family);
+    let headers = FamilyHeaders {
+        kernel: &family,
+        random: Some("sm90/random.cuh"),
+        bits: Some("sm90/bits.cuh"),
+        digits: Some("sm90/digits.cuh"),
+    };
+    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &headers);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
     match key.divided {

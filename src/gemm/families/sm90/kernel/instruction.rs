@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ElementType;
+use crate::gemm::kernel::loading::Multiplied;
 use crate::gemm::problem::eight_bit::joined;
 use crate::gemm::problem::{Arithmetic, Byte, Float16, Fp8, Int8, MixedInput, Pair};
 
@@ -121,6 +122,11 @@ impl Wgmma {
     pub const fn takes_mn_major(self) -> (bool, bool) {
         let (a, b) = self.sizes();
         (a == 2, b == 2)
+    }
+
+    /// What it multiplies.
+    pub(crate) const fn multiplied(self) -> Multiplied {
+        Multiplied { sizes: self.sizes(), mn_major: self.takes_mn_major() }
     }
 
     /// Whether B is converted to A's type, so that its columns must be the rows of a tile.

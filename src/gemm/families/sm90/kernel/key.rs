@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::COMMON_BYTES;
+use super::{COMMON_BYTES, PICKED_ROWS_BYTES, PIXELS_BYTES};
 use super::instruction::Wgmma;
 use super::tile::Tile;
 use crate::gemm::kernel::finish::Within;
-use crate::gemm::kernel::parameters::{GROUPS_BYTES, PICKED_ROWS_BYTES, PIXELS_BYTES, scales_bytes};
+use crate::gemm::kernel::parameters::{GROUPS_BYTES, scales_bytes};
 use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::problem::scaled::SCALE_BLOCK;
 use crate::gemm::problem::{Divided, Major};

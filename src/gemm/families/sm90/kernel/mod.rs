@@ -15,8 +15,14 @@ pub(crate) mod shared;
 pub(crate) mod supported;
 pub(crate) mod tile;
 
+use crate::gemm::kernel::parameters::ROW_INDEX_BYTES;
+
 /// Size of `sm90::Common` in bytes: 8 extents, 2 flags, the 18 words of `sm90::Deal`, 2 pointers.
 pub(crate) const COMMON_BYTES: usize = 8 * 4 + 2 * 4 + 18 * 4 + 2 * 8;
+/// Size of `sm90::Patches` in bytes, which follows `Common` where A is patches.
+pub(crate) const PIXELS_BYTES: usize = 128;
+/// Size of `sm90::PickedRows` in bytes: an index behind the matrix that it picks from.
+pub(crate) const PICKED_ROWS_BYTES: usize = 16 + ROW_INDEX_BYTES;
 /// Alignment of the kernel's parameter, which is that of tensor maps (PTX ISA 9.7.9.27: 64 bytes).
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 

@@ -3,13 +3,8 @@
 use super::shared::Traffic;
 use crate::ElementType;
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
-use crate::gemm::problem::{Divided, Grouping, Major, OperandLayout, Problem};
-
-/// Whether tensor copies and the instruction take this operand; `mn_major`: whether the instruction takes it along M or N.
-#[must_use]
-pub(crate) const fn takes(mn_major: bool, operand: OperandLayout) -> bool {
-    operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || mn_major)
-}
+use crate::gemm::kernel::views::bit;
+use crate::gemm::problem::{Divided, Grouping, Major, Problem};
 
 /// Whether tensor copies load the operands of such groups: where those may begin anywhere, what is divided must not be
 /// contiguous.
@@ -20,12 +15,6 @@ pub(crate) const fn takes_groups(grouping: Grouping, a: Major, b: Major) -> bool
         Grouping::Shared => matches!(a, Major::K),
         Grouping::Depth => matches!((a, b), (Major::Mn, Major::Mn)),
     }
-}
-
-/// Whether a kernel for operands of this major loads the operand without a copy before.
-#[must_use]
-pub(crate) fn loads(mn_major: bool, operand: OperandLayout, major: Major) -> bool {
-    takes(mn_major, operand) && operand.major == major
 }
 
 /// The arguments that tensor copies can't reach even if all tensors are packed; with transposed patches, as filters `[K, R, S, C]`
@@ -48,11 +37,6 @@ pub fn direct_when_packed(tree: &ValidTree, problem: &Problem, a: Major) -> u64 
         }
     }
     direct
-}
-
-/// The bit of an argument; no bit beyond the 64th argument, which is never copied.
-pub(crate) const fn bit(argument: usize) -> u64 {
-    if argument < 64 { 1 << argument } else { 0 }
 }
 
 /// The arguments that a kernel accesses element by element for its groups' sake: those that are read and written in place.

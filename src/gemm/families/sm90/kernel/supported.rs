@@ -3,7 +3,7 @@
 use super::instruction::Wgmma;
 use super::key::{Hint, Sm90Key};
 use crate::gemm::kernel::finish::Within;
-use crate::gemm::kernel::split_k::SplitKind;
+use crate::gemm::kernel::split_k::{SplitKind, UNSPLIT_GROUPS};
 use crate::gemm::problem::{Divided, Major};
 
 /// The most accumulators per thread that leave room for a second set, in which a stage is summed.
@@ -15,9 +15,6 @@ const MOST_STREAMED: usize = 128;
 /// Why a tile has no room for several accumulators.
 pub(crate) const UNSHARED: &str = "its tile can't be shared among so many accumulators: each needs 8 of its columns or a \
                                    multiple (of B along N, 64), and where its rows are N, 64 rows of each warpgroup";
-
-/// Why K is not split.
-pub(crate) const UNSPLIT_GROUPS: &str = "products with groups don't split K: leave `.split_k(…)` out";
 
 /// Why there is no kernel for groups of K.
 pub(crate) const NO_GROUPS_OF_K: &str = "those for sm_90a have groups of K of 16-bit operands only, which their instructions take along M and N: leave \

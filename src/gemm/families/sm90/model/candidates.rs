@@ -4,12 +4,14 @@
 use super::cost::{clusters_at_once, predict, stream};
 use super::workload::Workload;
 use crate::evt::WholeLines;
-use crate::gemm::families::sm90::kernel::reach::{direct_when_packed, in_place, takes, takes_groups, too_narrow};
+use crate::gemm::families::sm90::kernel::reach::{direct_when_packed, in_place, takes_groups, too_narrow};
 use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic, table_bytes};
 use crate::gemm::families::sm90::kernel::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
-use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::kernel::{SplitK};
+use crate::gemm::families::KernelKey;
 use crate::gemm::model::candidate::{Candidate, STREAMED_WAVES};
 use crate::gemm::model::machine::Machine;
+use crate::gemm::kernel::loading::takes;
 use crate::gemm::problem::Divided;
 
 /// The kernels that take these operands and that `supported` accepts, best first.
@@ -106,10 +108,8 @@ const fn holds_lines(lines: WholeLines, swap_ab: bool) -> bool {
 /// Whether a kernel's consumers have enough registers for the epilogue beside the accumulators, by the estimate.
 #[must_use]
 pub fn has_room(candidate: &Candidate) -> bool {
-    match &candidate.key {
-        KernelKey::Sm90(key) => candidate.registers <= key.registers().map_or(255, |(_, consumer)| consumer),
-        KernelKey::Sm80(_) => true,
-    }
+    let KernelKey::Sm90(key) = &candidate.key else { return true };
+    candidate.registers <= key.registers().map_or(255, |(_, consumer)| consumer)
 }
 
 /// The kernel on a tile with as many stages as fit in shared memory, and what passes through it. The arguments in

@@ -7,9 +7,10 @@
 use super::workload::Workload;
 use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic};
 use crate::gemm::families::sm90::kernel::{Cluster, Schedule, Sm90Key, Stream, Units};
-use crate::gemm::kernel::{KernelKey, SplitK, Within};
+use crate::gemm::kernel::{SplitK, Within};
+use crate::gemm::families::KernelKey;
 use crate::gemm::model::candidate::{Bound, Candidate};
-use crate::gemm::model::constants::Sm90Constants;
+use crate::gemm::families::sm90::model::constants::Sm90Constants;
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::repacking::Repacking;
 

@@ -1,6 +1,8 @@
 //! The candidates among the kernels for sm_90a, and how long each takes.
 
+pub(crate) mod asked;
 pub(crate) mod candidates;
+pub(crate) mod constants;
 pub(crate) mod cost;
 pub(crate) mod workload;
 

@@ -4,103 +4,21 @@
 //! decides how many blocks run at once; the work and the bytes of the product and the epilogue decide how long a wave
 //! of them takes. The model only has to rank kernels correctly; its microseconds are estimates.
 
-use crate::evt::{self, WholeLines};
+pub(crate) mod asked;
+pub(crate) mod constants;
+pub(crate) mod workload;
+
+use self::constants::Sm80Constants;
+pub use self::workload::Workload;
 use crate::gemm::families::sm80::kernel::{Instruction, Sm80Key, Tile};
 use crate::gemm::kernel::stream::Stream;
-use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
+use crate::gemm::kernel::{SplitK, SplitKind};
+use crate::gemm::families::KernelKey;
 use crate::gemm::model::candidate::{Bound, Candidate, STREAMED_WAVES};
-use crate::gemm::model::constants::Sm80Constants;
 use crate::gemm::model::machine::{Machine, RESERVED_SHARED};
+use crate::gemm::model::misfit::Misfit;
 use crate::gemm::model::repacking::Repacking;
 use crate::gemm::problem::{Grouping, Major, OperandLayout, Problem};
-
-/// What a kernel is chosen for.
-#[derive(Clone, Debug)]
-pub struct Workload<'a> {
-    /// Extents.
-    pub problem: Problem,
-    /// The instruction that multiplies.
-    pub instruction: Instruction,
-    /// The layout of A.
-    pub a: OperandLayout,
-    /// The layout of B.
-    pub b: OperandLayout,
-    /// The cost of the epilogue: of several phases, of the first, or of [all](evt::InTile::tree).
-    pub epilogue: &'a evt::Cost,
-    /// If it is all phases: the lines that must lie in one tile.
-    pub lines: Option<WholeLines>,
-    /// The part of the product that elements need: 1 for all of it. Kernels leave out tiles that need nothing.
-    pub needed: f64,
-}
-
-/// Why a tile can't be used.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
-    /// It has too few columns for the accumulators.
-    #[error("a warp of tile {tile} has too few columns for {accumulators} accumulators of these operands")]
-    Accumulators {
-        /// The tile.
-        tile: String,
-        /// The number of accumulators.
-        accumulators: usize,
-    },
-    /// Rows have more columns than it.
-    #[error("rows of {columns} columns are wider than a tile of {most}")]
-    Rows {
-        /// N.
-        columns: usize,
-        /// The tile's columns.
-        most: usize,
-    },
-    /// Columns have more rows than it.
-    #[error("columns of {rows} rows are longer than a tile of {most}")]
-    Columns {
-        /// M.
-        rows: usize,
-        /// The tile's rows.
-        most: usize,
-    },
-    /// Its accumulators are not in shared memory all at once.
-    #[error("tile {tile} is larger than its pipeline's shared memory, where later phases look for all of it")]
-    Passes {
-        /// The tile.
-        tile: String,
-    },
-    /// It is not for operands with scales of blocks.
-    #[error(
-        "tile {tile} takes no block scales of {accumulators} accumulators: those with k-tiles of 128, at most 64 accumulators a \
-         thread and all columns in one block do"
-    )]
-    Scales {
-        /// The tile.
-        tile: String,
-        /// The number of accumulators.
-        accumulators: usize,
-    },
-    /// It needs too much shared memory.
-    #[error("tile {tile} needs {needed} bytes of shared memory with this epilogue, and a block has {limit}")]
-    SharedMemory {
-        /// The tile.
-        tile: String,
-        /// Bytes that it needs.
-        needed: usize,
-        /// Bytes that a block can have.
-        limit: usize,
-    },
-}
-
-epilogue_runtime::message::debug!(Misfit);
-
-impl Misfit {
-    /// Whether it says of a tile what another says of a larger one.
-    const fn is_narrower(&self, other: Option<&Self>) -> bool {
-        match (self, other) {
-            (Self::Rows { most, .. }, Some(Self::Rows { most: other, .. }))
-            | (Self::Columns { most, .. }, Some(Self::Columns { most: other, .. })) => *most < *other,
-            _ => false,
-        }
-    }
-}
 
 /// Registers for addresses, loop counters and so on, as counted in kernels that NVRTC 13.0 compiles.
 const BASE_REGISTERS: usize = 44;
@@ -152,8 +70,7 @@ const CROWDED_ELEMENTS: usize = 96;
 /// in deep k-tiles that lie along K and are copied by less than 16 bytes. As seen in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
-    match key {
-        KernelKey::Sm80(key) => {
+    let KernelKey::Sm80(key) = key else { return false };
             let (of_a, of_b) = key.instruction.sizes();
             let copied = key.a.copy_bytes.min(key.b.copy_bytes);
             let single = key.a.copy_bytes <= of_a || key.b.copy_bytes <= of_b;
@@ -177,9 +94,6 @@ pub fn is_crowded(key: &KernelKey) -> bool {
             let converted = fp8 && half && along && copied < 16 && key.tile.k >= 128;
             let split = streamed || key.split_k == SplitKind::Serial;
             many || converted || (full && (narrow || integers || split || deep || numbers))
-        }
-        KernelKey::Sm90(_) => false,
-    }
 }
 
 /// The model's estimates for one kernel.
@@ -311,15 +225,6 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Re
 fn stream(workload: &Workload<'_>, tile: Tile, at_once: usize) -> Option<Stream> {
     let tiles = usize::try_from(workload.tiles(tile)).ok()?;
     Some(Stream::of(tiles, at_once, workload.problem.k.div_ceil(tile.k)))
-}
-
-impl Workload<'_> {
-    /// The number of tiles of all batches. An empty matrix has one, which writes the reductions' identities.
-    fn tiles(&self, tile: Tile) -> u128 {
-        let along = |extent: usize, tile: usize| extent.div_ceil(tile).max(1) as u128;
-        let Problem { m, n, batch, .. } = self.problem;
-        along(m, tile.m) * along(n, tile.product_columns(self.epilogue.products())) * batch as u128
-    }
 }
 
 /// Clocks that the parts of one block's work take when it has a multiprocessor to itself.
@@ -493,10 +398,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::ElementType;
+    use crate::{ElementType, evt};
     use crate::gemm::problem::Arithmetic;
 
-    const SHAPES: &str = include_str!("../../../benches/gemm_shapes.txt");
+    const SHAPES: &str = include_str!("../../../../../benches/gemm_shapes.txt");
 
     fn best(machine: &Machine, problem: Problem, element: ElementType, epilogue: &evt::Cost) -> Candidate {
         let instruction = Instruction::of(element, element, Arithmetic::Exact).expect("an instruction");
@@ -511,10 +416,8 @@ mod tests {
     }
 
     fn vector(candidate: &Candidate) -> usize {
-        match &candidate.key {
-            KernelKey::Sm80(key) => key.vector,
-            KernelKey::Sm90(key) => panic!("not of sm_80: {key}"),
-        }
+        let KernelKey::Sm80(key) = &candidate.key else { panic!("of another family: {}", candidate.key) };
+        key.vector
     }
 
     #[test]

@@ -1,0 +1,180 @@
+//! What this family answers.
+
+use epilogue_runtime::{Arch, Device, Kernel, Launch};
+
+use super::kernel::{Instruction, PARAMETER_ALIGNMENT, Sm80Key, Tile};
+use super::{emit, model, run};
+use crate::ElementType;
+use crate::evt::reference::Multiplication;
+use crate::evt::{Computation, ValidTree};
+use crate::gemm::emit::text::Emitted;
+use crate::gemm::families::family::{Family, FamilyKey};
+use crate::gemm::families::list::{KernelKey, Pins};
+use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::{ArgumentViews, Switches, Within};
+use crate::gemm::model::candidate::Candidate;
+use crate::gemm::model::selection::{Part, Request, Selection};
+use crate::gemm::problem::patches::Patches;
+use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
+use crate::gemm::run::launch::{Filling, Run};
+use crate::gemm::run::sought::{Sought, Wanted};
+
+/// The family.
+pub(crate) struct Sm80;
+
+impl Family for Sm80 {
+    fn arch(&self) -> Arch {
+        Arch::SM_80
+    }
+
+    fn runs_on(&self, _arch: Arch) -> bool {
+        true
+    }
+
+    fn multiplies(&self, (a, b): (ElementType, ElementType), arithmetic: Arithmetic) -> bool {
+        Instruction::of(a, b, arithmetic).is_some()
+    }
+
+    fn has_knob(&self, knob: Knob) -> bool {
+        match knob {
+            Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch => false,
+            Knob::Tile | Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate => true,
+            Knob::FastMath | Knob::Finish => true,
+        }
+    }
+
+    fn only_here(&self) -> &'static str {
+        "because only kernels for sm_80 have it"
+    }
+
+    fn takes_any_layout(&self) -> bool {
+        true
+    }
+
+    fn has_clusters(&self) -> bool {
+        false
+    }
+
+    fn has_tile(&self, selection: &Selection<'_>, accumulators: usize, tile: (usize, usize)) -> bool {
+        let taken = |tile: &&Tile| !selection.problem.scaled || tile.takes_scales(accumulators);
+        let mut all = selection.mma().map_or(&[][..], Tile::all).iter().filter(taken);
+        all.any(|own| (own.m, own.product_columns(accumulators)) == tile)
+    }
+
+    fn candidates(
+        &self,
+        selection: &Selection<'_>,
+        way: &Part<'_>,
+        _counts: &dyn Fn((usize, usize)) -> bool,
+    ) -> Result<Vec<Candidate>, String> {
+        let Some(instruction) = selection.mma() else { return Ok(Vec::new()) };
+        let ranked = model::rank(selection.machine, &selection.sm80_workload(way, instruction));
+        ranked.map_err(|why| why.to_string())
+    }
+
+    fn is_pinned(&self, pins: &Pins) -> bool {
+        pins.tile.is_some()
+    }
+
+    fn asked(
+        &self,
+        selection: &Selection<'_>,
+        request: &Request,
+        candidates: &[Candidate],
+    ) -> Result<Candidate, Error> {
+        selection.asked_sm80(request, candidates)
+    }
+
+    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &Part<'_>) -> Option<String> {
+        self.candidates(selection, way, &|_| true).err()
+    }
+
+    fn limits(&self, _selection: &Selection<'_>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl FamilyKey for Sm80Key {
+    fn family(&self) -> &'static dyn Family {
+        &Sm80
+    }
+
+    fn tile(&self) -> (usize, usize) {
+        self.product_tile()
+    }
+
+    fn tile_k(&self) -> usize {
+        self.tile.k
+    }
+
+    fn multiplication(&self) -> Multiplication {
+        match self.instruction {
+            Instruction::MmaTf32 => Multiplication::Tf32,
+            Instruction::MmaFastBf16 => Multiplication::FastBf16,
+            _ => Multiplication::Exact,
+        }
+    }
+
+    fn layouts(&self) -> (OperandLayout, OperandLayout) {
+        (self.a, self.b)
+    }
+
+    /// Kernels always begin when the kernel before has ended, whatever `dependent_launch` says.
+    fn with(&self, switches: Switches) -> KernelKey {
+        KernelKey::Sm80(Self { fast_math: switches.fast_math, ..*self })
+    }
+
+    fn within(&self) -> Option<Within> {
+        self.in_tile.then_some(Within::Tile)
+    }
+
+    fn fast_math(&self) -> bool {
+        self.fast_math
+    }
+
+    fn picks_rows(&self) -> bool {
+        self.picked
+    }
+
+    fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str> {
+        Ok(emit::emit(of, (self, views), symbol))
+    }
+
+    fn shape(
+        &self,
+        _tree: &ValidTree,
+        kernel: &Kernel,
+        device: &Device,
+        allowed: u32,
+    ) -> Result<(Launch, Option<u32>), Error> {
+        run::shape(self, kernel, device, allowed)
+    }
+
+    fn sum_bytes(&self) -> usize {
+        self.tile.accumulator_bytes(self.instruction.accumulator())
+    }
+
+    fn neighbours(&self) -> usize {
+        self.vector
+    }
+
+    fn parameter_alignment(&self) -> usize {
+        PARAMETER_ALIGNMENT
+    }
+
+    fn parameter(&self, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
+        run::parameter(self, run, filling)
+    }
+
+    fn check_patches(&self, patches: &Patches) -> Result<(), Error> {
+        Ok(patches.check_positions()?)
+    }
+
+    fn serves(&self, problem: &Problem, a: Left<'_>, b: &[OperandView]) -> bool {
+        run::wanted::serves(self, problem, a, b)
+    }
+
+    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted> {
+        run::wanted::wanted(self, candidate, of)
+    }
+}

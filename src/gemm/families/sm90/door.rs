@@ -1,0 +1,210 @@
+//! What this family answers.
+
+use epilogue_runtime::{Arch, Device, Kernel, Launch};
+
+use super::kernel::shared::{sum_bytes, table_bytes};
+use super::kernel::supported::{UNALIGNED_PICKS, supports};
+use super::kernel::{PARAMETER_ALIGNMENT, Request as Pinned, Sm90Key, Tile, Traffic, Wgmma};
+use super::{emit, run};
+use crate::ElementType;
+use crate::evt::reference::Multiplication;
+use crate::evt::{Computation, ValidTree};
+use crate::gemm::emit::text::Emitted;
+use crate::gemm::families::family::{Family, FamilyKey};
+use crate::gemm::families::list::{KernelKey, Pins};
+use crate::gemm::kernel::launch::MapDescription;
+use crate::gemm::kernel::loading::Loading;
+use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::{ArgumentViews, Switches, Within};
+use crate::gemm::model::candidate::Candidate;
+use crate::gemm::model::selection::{Part, Request, Selection};
+use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
+use crate::gemm::run::launch::{Filling, Run};
+use crate::gemm::run::sought::{Sought, Wanted};
+
+/// The family.
+pub(crate) struct Sm90;
+
+impl Family for Sm90 {
+    fn arch(&self) -> Arch {
+        Arch::SM_90A
+    }
+
+    /// Code for sm_90a runs on no other compute capability.
+    fn runs_on(&self, arch: Arch) -> bool {
+        arch == Arch::SM_90A
+    }
+
+    fn multiplies(&self, (a, b): (ElementType, ElementType), arithmetic: Arithmetic) -> bool {
+        Wgmma::of(a, b, arithmetic).is_some()
+    }
+
+    fn has_knob(&self, _knob: Knob) -> bool {
+        true
+    }
+
+    fn only_here(&self) -> &'static str {
+        "because only kernels for sm_90a have it"
+    }
+
+    fn takes_any_layout(&self) -> bool {
+        false
+    }
+
+    fn has_clusters(&self) -> bool {
+        true
+    }
+
+    fn has_tile(&self, _selection: &Selection<'_>, accumulators: usize, (rows, columns): (usize, usize)) -> bool {
+        let unswapped = |tile: &Tile| (tile.rows, tile.columns / accumulators) == (rows, columns);
+        let swapped = |tile: &Tile| (tile.columns, tile.rows / accumulators) == (rows, columns);
+        Tile::of(accumulators).any(|tile| unswapped(&tile) || swapped(&tile))
+    }
+
+    fn candidates(
+        &self,
+        selection: &Selection<'_>,
+        way: &Part<'_>,
+        counts: &dyn Fn((usize, usize)) -> bool,
+    ) -> Result<Vec<Candidate>, String> {
+        Ok(selection.sm90_candidates(way, counts))
+    }
+
+    fn is_pinned(&self, pins: &Pins) -> bool {
+        pins.sm90.is_some()
+    }
+
+    fn asked(
+        &self,
+        selection: &Selection<'_>,
+        request: &Request,
+        _candidates: &[Candidate],
+    ) -> Result<Candidate, Error> {
+        selection.asked_sm90(request)
+    }
+
+    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &Part<'_>) -> Option<String> {
+        let in_cluster = Part { lines: way.lines.map(|(lines, _)| (lines, Within::Cluster)), ..*way };
+        selection.beyond_tile(&in_cluster, &Pinned::default())
+    }
+
+    fn limits(&self, selection: &Selection<'_>) -> Vec<String> {
+        let mut limits = Vec::new();
+        if selection.unpicked() == Some(UNALIGNED_PICKS) {
+            limits.push("kernels for sm_90a pick rows only where they begin at multiples of 16 bytes".to_owned());
+        }
+        if let Some(limit) = selection.unboxed().filter(|_| selection.problem.patches.is_some()) {
+            limits.push(format!("kernels for sm_90a load patches only where {limit}"));
+        }
+        limits
+    }
+}
+
+impl FamilyKey for Sm90Key {
+    fn family(&self) -> &'static dyn Family {
+        &Sm90
+    }
+
+    fn tile(&self) -> (usize, usize) {
+        self.product_tile()
+    }
+
+    fn tile_k(&self) -> usize {
+        self.instruction.tile_k()
+    }
+
+    fn multiplication(&self) -> Multiplication {
+        match self.instruction {
+            Wgmma::Tf32 => Multiplication::Tf32,
+            Wgmma::Fp8(_) if !self.promoted => Multiplication::FastFp8,
+            _ => Multiplication::Exact,
+        }
+    }
+
+    fn layouts(&self) -> (OperandLayout, OperandLayout) {
+        (OperandLayout::packed(self.a), OperandLayout::packed(self.b))
+    }
+
+    fn with(&self, switches: Switches) -> KernelKey {
+        let Switches { fast_math, dependent_launch } = switches;
+        KernelKey::Sm90(Self { fast_math, dependent_launch, ..*self })
+    }
+
+    fn within(&self) -> Option<Within> {
+        Self::within(self)
+    }
+
+    fn line_tile(&self) -> (usize, usize) {
+        Self::line_tile(self)
+    }
+
+    fn fast_math(&self) -> bool {
+        self.fast_math
+    }
+
+    fn picks_rows(&self) -> bool {
+        self.picked
+    }
+
+    fn cluster(&self) -> (usize, usize) {
+        (self.cluster.m, self.cluster.n)
+    }
+
+    fn is_portable(&self) -> bool {
+        self.cluster.is_portable()
+    }
+
+    fn loading(&self) -> Option<Loading> {
+        let (multiplied, majors) = (self.instruction.multiplied(), (self.a, self.b));
+        Some(Loading { multiplied, majors, picked: self.picked, patches: self.patches > 0 })
+    }
+
+    fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str> {
+        supports(self)?;
+        Ok(emit::emit(of, (self, views), symbol))
+    }
+
+    fn shape(
+        &self,
+        tree: &ValidTree,
+        kernel: &Kernel,
+        device: &Device,
+        allowed: u32,
+    ) -> Result<(Launch, Option<u32>), Error> {
+        run::shape(self, tree, kernel, device, allowed)
+    }
+
+    fn sum_bytes(&self) -> usize {
+        sum_bytes(self)
+    }
+
+    fn table_bytes(&self, groups: usize) -> usize {
+        table_bytes(self.divided, groups)
+    }
+
+    /// A fragment has pairs of neighbouring columns.
+    fn neighbours(&self) -> usize {
+        2
+    }
+
+    fn parameter_alignment(&self) -> usize {
+        PARAMETER_ALIGNMENT
+    }
+
+    fn parameter(&self, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
+        run::parameter(self, run, filling)
+    }
+
+    fn maps(&self, run: &Run<'_>) -> Vec<MapDescription> {
+        run::tensors(run).described(self, &Traffic::of(run.tree, self.direct))
+    }
+
+    /// Its operands lie as it was compiled for.
+    fn serves(&self, _problem: &Problem, _a: Left<'_>, _b: &[OperandView]) -> bool {
+        false
+    }
+
+    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted> {
+        run::wanted::wanted(self, candidate, of)
+    }
+}

@@ -1,0 +1,97 @@
+//! Launches of this family: shape, parameter, tensor maps, and the kernel that a run seeks.
+
+mod patches;
+pub(crate) mod tensor_maps;
+pub(crate) mod wanted;
+
+use epilogue_runtime::{Device, DeviceTensor, Kernel, Launch};
+
+use self::patches::put_pixels;
+use self::tensor_maps::{Tensors, is_batched};
+use super::kernel::{
+    COMMON_BYTES, PARAMETER_ALIGNMENT, PICKED_ROWS_BYTES, SharedMap, Sm90Key, Traffic, Units,
+};
+use crate::evt::ValidTree;
+use crate::gemm::kernel::launch::Memory;
+use crate::gemm::kernel::parameters::{ParameterBytes, scales_bytes};
+use crate::gemm::problem::picked::Picked;
+use crate::gemm::problem::{Error, OperandView};
+use crate::gemm::run::fill::{put_groups, put_index};
+use crate::gemm::run::launch::{Filling, Run, extent_name, put_sums};
+
+/// The shape of a launch. Every kernel is persistent.
+pub(crate) fn shape(
+    key: &Sm90Key,
+    tree: &ValidTree,
+    kernel: &Kernel,
+    device: &Device,
+    allowed: u32,
+) -> Result<(Launch, Option<u32>), Error> {
+    let cluster = key.cluster.blocks() as u32;
+    let shape = Launch {
+        grid: [cluster, 1, 1],
+        block: [key.threads() as u32, 1, 1],
+        cluster: [cluster, 1, 1],
+        shared_bytes: SharedMap::of(key, &Traffic::of(tree, key.direct)).bytes() as u32,
+        programmatic_dependent_launch: key.dependent_launch,
+    };
+    let clusters = kernel.active_clusters(&shape)?;
+    if clusters == 0 {
+        let reason = format!("{device} has no room for {cluster} such blocks together");
+        return Err(Error::NotInCluster { epilogue: tree.name(), reason });
+    }
+    Ok((shape, Some(clusters.min(allowed / cluster).max(1) * cluster)))
+}
+
+/// The tensors of a run.
+pub(crate) fn tensors<'a>(run: &Run<'a>) -> Tensors<'a> {
+    let Run { tree, problem, a, b, arguments, patches, .. } = *run;
+    Tensors { tree, problem, a, b, arguments, patches }
+}
+
+/// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` describes its fields.
+pub(crate) fn parameter(key: &Sm90Key, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
+    let Filling { grid, places, workspace, .. } = *filling;
+    let traffic = Traffic::of(run.tree, key.direct);
+    let Run { problem, a, b, .. } = *run;
+    let maps = tensors(run).maps(key, &traffic)?;
+    let at = maps.len() + key.common_bytes();
+    let mut bytes = run.room(at, PARAMETER_ALIGNMENT, filling)?;
+    bytes.put_maps(0, &maps);
+    bytes.put_named_ints(maps.len(), &run.extents(grid), extent_name);
+    let bit_of_b = |(i, b): (usize, &DeviceTensor)| i32::from(is_batched(b, 2)) << i;
+    let batched = [i32::from(is_batched(a, 2)), b.iter().enumerate().map(bit_of_b).sum()];
+    bytes.put_named_ints(maps.len() + 32, &batched, |i| ["a_is_batched", "b_are_batched"][i].to_owned());
+    let blocks_of_k = run.blocks_of_k(grid, key.instruction.tile_k());
+    let units = Units::of(key, &problem, grid.splits);
+    let clusters = grid.blocks as usize / key.cluster.blocks();
+    let deal = units.deal(grid.streamed, blocks_of_k, clusters);
+    bytes.put_named_ints(maps.len() + 40, &deal, |i| format!("deal.{i}"));
+    put_sums(&mut bytes, maps.len() + 112, places, workspace);
+    if let Some(bounds) = run.bounds {
+        put_groups(&mut bytes, maps.len() + COMMON_BYTES, bounds, run.problem.batch);
+    }
+    if let (Some(patches), 1..) = (&run.patches, key.patches) {
+        let taps = patches.window.size.iter().product();
+        let of_filters = || tensors(run).steps_of_b().map(|steps| steps.counts(problem.n, taps));
+        // What transposed patches are multiplied by is a batch like any other.
+        let steps = if key.has_transposed_patches() { Some([0; 2]) } else { of_filters() };
+        let steps = steps.ok_or_else(|| {
+            let reason = "the filters of its groups lie apart: give a contiguous copy";
+            Error::NoKernel { kernel: run.variant.key.to_string(), reason }
+        })?;
+        put_pixels(&mut bytes, maps.len() + COMMON_BYTES, patches, key.box_channels(), steps);
+    }
+    if let (Some(Picked { index }), true) = (run.picked, key.picked) {
+        let (offset, view) = (at - PICKED_ROWS_BYTES, OperandView::of_a(a));
+        bytes.put_address(offset, (Memory::A, view.address), 0, || "picked.matrix".to_owned());
+        let row_bytes = view.outer as u64 * view.element.size() as u64;
+        bytes.put_named_words(offset + 8, &[row_bytes], |_| "picked.row_bytes".to_owned());
+        let numbers = [view.outer_extent, key.index_site()];
+        put_index(&mut bytes, offset + 16, (Memory::Index, "picked"), index, numbers);
+    }
+    if let Some(scales) = run.scales {
+        scales.put(&mut bytes, at - scales_bytes(key.accumulators), |i| run.scales_of_b(i));
+    }
+    Ok((bytes, at))
+}

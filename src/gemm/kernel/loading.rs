@@ -1,0 +1,44 @@
+//! How TMA loads operands: what a family whose kernels load by it says of an instruction and of a kernel.
+
+use crate::gemm::problem::{Major, OperandLayout};
+
+/// What an instruction multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Multiplied {
+    /// Bytes of an element of A, and of one of B.
+    pub(crate) sizes: (usize, usize),
+    /// Whether the instruction takes A along M, and B along N.
+    pub(crate) mn_major: (bool, bool),
+}
+
+/// How a kernel loads its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loading {
+    /// What its instruction multiplies.
+    pub(crate) multiplied: Multiplied,
+    /// Which index of A and of B is contiguous.
+    pub(crate) majors: (Major, Major),
+    /// Whether it picks the rows of A by an index.
+    pub(crate) picked: bool,
+    /// Whether it loads A as patches of images, in whole boxes.
+    pub(crate) patches: bool,
+}
+
+impl Loading {
+    /// Whether patches are columns.
+    pub(crate) const fn has_transposed_patches(&self) -> bool {
+        self.patches && matches!(self.majors.0, Major::Mn)
+    }
+}
+
+/// Whether tensor copies and the instruction take this operand; `mn_major`: whether the instruction takes it along M or N.
+#[must_use]
+pub(crate) const fn takes(mn_major: bool, operand: OperandLayout) -> bool {
+    operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || mn_major)
+}
+
+/// Whether a kernel for operands of this major loads the operand without a copy before.
+#[must_use]
+pub(crate) fn loads(mn_major: bool, operand: OperandLayout, major: Major) -> bool {
+    takes(mn_major, operand) && operand.major == major
+}
