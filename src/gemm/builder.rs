@@ -13,9 +13,9 @@ use super::planner::Planner;
 use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Right};
 #[cfg(test)]
 use super::remembered::Question;
-use super::{Tile, sm90};
 #[cfg(doc)]
 use super::support::supports;
+use super::{Tile, sm90};
 use crate::evt::Tree;
 use crate::{ElementType, Epilogue};
 

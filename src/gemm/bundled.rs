@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use epilogue_runtime::Device;
 
 use super::emit::{self, symbol::symbol};
-use super::kernel::{ArgumentViews};
-use crate::gemm::families::KernelKey;
+use super::kernel::ArgumentViews;
 use super::model::choice::{ChosenKernel, Tuning};
 use super::problem::Problem;
 use crate::evt::Phases;
+use crate::gemm::families::KernelKey;
 
 /// Whether the kernel is available: the device has no bundles, or they have it.
 pub(super) fn may_run(device: &Device, phases: &Phases, problem: &Problem, key: &KernelKey) -> bool {

@@ -42,16 +42,14 @@ mod support;
 
 pub use builder::Builder;
 pub use emit::source;
-pub use families::sm80::kernel::{Instruction, Sm80Key, Tile};
 pub use families::KernelKey;
-pub use kernel::{Finish, SplitK, SplitKind};
 pub use families::list::Constants;
+pub use families::sm80::kernel::{Instruction, Sm80Key, Tile};
 pub use families::sm80::model::constants::Sm80Constants;
 pub use families::sm80::model::{Workload, estimate, is_crowded, rank};
 pub use families::sm90::model::constants::Sm90Constants;
-pub use model::{
-    Bound, Candidate, Choice, LaunchConstants, Machine, Misfit, Parameter, Repacking, Unreachable,
-};
+pub use kernel::{Finish, SplitK, SplitKind};
+pub use model::{Bound, Candidate, Choice, LaunchConstants, Machine, Misfit, Parameter, Repacking, Unreachable};
 pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, trace};
 
+use super::Tile;
 use super::autotune::{Found, Store};
 use super::bundled::among_bundled;
 use super::description::Description;
@@ -18,7 +19,6 @@ use super::problem::{block_scales, picked, scattered};
 use super::remembered::{Question, Remembered};
 use super::run::check;
 use super::run::plan::Plan;
-use super::Tile;
 use super::support::supports;
 use super::{autotune, cpu};
 use crate::evt::{Phases, Prices, Tree, Types, ValidTree};

@@ -105,9 +105,7 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
     if device.arch().is_none() {
         return on_the_cpu;
     }
-    let multiplied = |arch| {
-        FAMILIES.iter().any(|family| family.runs_on(arch) && family.multiplies((a, b), arithmetic))
-    };
+    let multiplied = |arch| FAMILIES.iter().any(|family| family.runs_on(arch) && family.multiplies((a, b), arithmetic));
     match device.arch().is_some_and(multiplied) {
         true => Ok(()),
         false if a == b => refuse("give f16, bf16, f32, f64, FP8 or 8-bit integers"),

@@ -5,9 +5,9 @@ use crate::ElementType;
 use crate::evt::{AtInfinity, Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, ValidOutput, ValidTree};
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
-use crate::gemm::kernel::views::bit;
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterLayout};
+use crate::gemm::kernel::views::bit;
 
 /// The epilogue's part of the kernel's parameter: every argument that is read or written, and the addresses in the
 /// workspace.
@@ -245,11 +245,8 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &FamilyHeaders<'h>, views: A
         (views.scattered != 0, "scattered.cuh"),
     ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
-    let wanted = [
-        (tree.has_chance(), family.random),
-        (tree.has_bits(), family.bits),
-        (views.digits != 0, family.digits),
-    ];
+    let wanted =
+        [(tree.has_chance(), family.random), (tree.has_bits(), family.bits), (views.digits != 0, family.digits)];
     let of_family = wanted.into_iter().filter_map(|(wanted, header)| header.filter(|_| wanted));
     ["convert.cuh", "math.cuh"].into_iter().chain(own).chain(family.kernel.iter().copied()).chain(of_family).collect()
 }

@@ -16,11 +16,11 @@ use epilogue_runtime::Source;
 
 use self::symbol::{later_symbol, symbol};
 use self::text::Emitted;
-use super::kernel::later::LaterKey;
 use super::kernel::ArgumentViews;
-use crate::gemm::families::{self, KernelKey};
+use super::kernel::later::LaterKey;
 use super::problem::Error;
 use crate::evt::{Pass, Phases, Prices, ValidTree};
+use crate::gemm::families::{self, KernelKey};
 
 /// Why a tree's phases are not computed in a tile.
 const NOT_IN_TILE: &str = "the epilogue's phases can't be computed in a tile: ask for `Finish::SecondLaunch`";
@@ -41,8 +41,7 @@ pub(crate) fn emit(phases: &Phases, key: &KernelKey, views: ArgumentViews) -> Re
 /// Writes the kernel of a launch after the product's.
 pub(crate) fn emit_later(pass: &Pass<'_>, (key, views): (LaterKey, ArgumentViews), phase: usize) -> Emitted {
     let tree = &pass.part.tree;
-    families::emit_later(&pass.computation(), (key, views), phase, &later_symbol(tree, phase))
-        .with_places(tree, views)
+    families::emit_later(&pass.computation(), (key, views), phase, &later_symbol(tree, phase)).with_places(tree, views)
 }
 
 /// The CUDA C++ of a kernel, without any device. Of an epilogue that is computed from its own reductions, it is the kernel

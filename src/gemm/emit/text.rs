@@ -10,8 +10,8 @@ use crate::cuda::Writer;
 use crate::device;
 use crate::evt::{Computation, ValidOutput, ValidTree};
 use crate::expr::cuda::{Functions, real_name};
-use crate::gemm::kernel::views::bit;
 use crate::gemm::kernel::ArgumentViews;
+use crate::gemm::kernel::views::bit;
 
 /// A kernel's text, with what its launch needs.
 #[derive(Clone, Debug)]

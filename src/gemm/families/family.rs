@@ -70,12 +70,8 @@ pub(crate) trait Family: Sync {
     ///
     /// # Errors
     /// Why there is none.
-    fn asked(
-        &self,
-        selection: &Selection<'_>,
-        request: &Request,
-        candidates: &[Candidate],
-    ) -> Result<Candidate, Error>;
+    fn asked(&self, selection: &Selection<'_>, request: &Request, candidates: &[Candidate])
+    -> Result<Candidate, Error>;
 
     /// Why lines lie in no tile of its kernels, nor in a cluster's tiles; `None` if they do, or if there is nothing to say.
     fn why_not_in_tile(&self, selection: &Selection<'_>, way: &Part<'_>) -> Option<String>;

@@ -7,6 +7,8 @@ pub(crate) mod family;
 pub(crate) mod list;
 pub(crate) mod sm80;
 pub(crate) mod sm90;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

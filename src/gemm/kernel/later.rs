@@ -10,7 +10,7 @@ pub(crate) struct LaterKey {
     pub(crate) fast_math: bool,
 }
 
-/// Size of `sm80::LaterCommon`: 8 extents.
+/// Size of `LaterCommon` of later.cuh: 8 extents.
 pub(crate) const LATER_COMMON_BYTES: usize = 32;
 
 impl LaterKey {

@@ -1,5 +1,5 @@
-//! Stream-K: how the units of the last waves are cut along K. This is the host's side of `src/device/sm80/stream.cuh`
-//! and of `src/device/sm90/scheduler.cuh`.
+//! Stream-K: how the units of the last waves are cut along K. This is the host's side of `stream.cuh` and
+//! `scheduler.cuh`, in the families' folders of `src/device/`.
 //!
 //! If the number of units is not a multiple of the clusters that run at once, the last wave leaves most of them idle.
 //! So the units of the last two waves are put in one line, unit after unit, k-tile after k-tile, and every

@@ -6,7 +6,7 @@
 //! `DigitsVectorView` of `device/digits.cuh`, or `device/scattered.cuh`. The text of other kernels stays as it is.
 //!
 //! On sm_90a TMA copies a matrix with digits by a map of five dimensions if no box reaches beyond a lower digit
-//! (`families/sm90/run/tensor_maps.rs`); else lanes access it. The bits of both choices are in the
+//! (`run/tensor_maps.rs` of its family); else lanes access it. The bits of both choices are in the
 //! variant's key. On the CPU a `View` gives stretches of columns, which steps access, not machine code.
 
 use epilogue_runtime::DeviceTensor;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::repacking::Repacking;
-use crate::gemm::kernel::{SplitK};
 use crate::gemm::families::KernelKey;
+use crate::gemm::kernel::SplitK;
 
 /// The most waves of tiles that may be shared by stream-K: with more, the loss in a partial wave is small.
 pub(crate) const STREAMED_WAVES: u128 = 8;

@@ -8,8 +8,8 @@ use epilogue_runtime::Arch;
 use super::candidate::Candidate;
 use super::later::Later;
 use super::repacking::Unreachable;
-use crate::gemm::kernel::{Finish};
 use crate::gemm::families::FAMILIES;
+use crate::gemm::kernel::Finish;
 
 /// The choice of a kernel, with the model's ranking of the others.
 #[derive(Clone, Debug)]
@@ -107,7 +107,9 @@ impl ChosenKernel {
     pub(crate) fn of_any_layout(&self, same_tile: bool) -> impl Iterator<Item = &Candidate> {
         let (tile, in_tile) = (self.chosen.key.tile(), self.chosen.key.in_tile());
         let suits = move |c: &&Candidate| {
-            c.key.of_family().family().takes_any_layout() && (!same_tile || c.key.tile() == tile) && c.key.in_tile() == in_tile
+            c.key.of_family().family().takes_any_layout()
+                && (!same_tile || c.key.tile() == tile)
+                && c.key.in_tile() == in_tile
         };
         std::iter::once(&self.chosen).chain(self.candidates.iter()).filter(suits)
     }

@@ -128,4 +128,3 @@ fn exactly(key: &KernelKey, split_k: SplitK, candidates: &[Candidate]) -> Result
     let reason = "it is not a candidate for this product: take one of this builder's own `choose()`";
     candidates.iter().find(same).cloned().ok_or_else(|| Error::NoKernel { kernel: key.to_string(), reason })
 }
-

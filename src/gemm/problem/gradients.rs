@@ -6,7 +6,7 @@
 //! than a second order of the window's elements in everything that loads B.
 //!
 //! If the window moved by more than 1, there are zeros between the elements of the outputs' gradient. Finding an
-//! element then takes a division, so kernels have a form of their own (`device/sm80/gradient_patches.cuh`). On a GPU
+//! element then takes a division, so kernels have a form of their own (`gradient_patches.cuh`). On a GPU
 //! these zeros are multiplied, as many as the strides' product less one for each element. Leaving them out would need
 //! rows ordered by remainder, which outputs are not. The CPU makes that order for each tile.
 //!

@@ -1,7 +1,7 @@
 //! GEMMs that gather the rows of A (*picked* rows): an index has one number for each row of the product.
 //!
 //! Everything else is as without an index. Kernels look a row's number up while they multiply
-//! (`device/sm80/picked.cuh`, `device/sm90/picked.cuh`). The CPU copies the rows first. A kernel for sm_90a may also
+//! (`picked.cuh` of each family). The CPU copies the rows first. A kernel for sm_90a may also
 //! take a copy (`device/repack_rows.cuh`): if the model finds that faster, or if rows begin where cp.async cannot read
 //! them.
 //!

@@ -131,12 +131,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// [`Error::TooManyArguments`].
-    pub(crate) fn room(
-        &self,
-        common: usize,
-        alignment: usize,
-        filling: &Filling<'_>,
-    ) -> Result<ParameterBytes, Error> {
+    pub(crate) fn room(&self, common: usize, alignment: usize, filling: &Filling<'_>) -> Result<ParameterBytes, Error> {
         let size = (common + self.variant.emitted.argument_bytes()).next_multiple_of(alignment);
         if size > PARAMETER_LIMIT {
             return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });

@@ -10,8 +10,8 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Sit
 use super::fill::{put_groups, put_index};
 use crate::device;
 use crate::evt::MAX_ACCUMULATORS;
-use crate::gemm::kernel::loading::Multiplied;
 use crate::gemm::kernel::launch::Memory;
+use crate::gemm::kernel::loading::Multiplied;
 use crate::gemm::kernel::parameters::{GROUPS_BYTES, ParameterBytes, ROW_INDEX_BYTES};
 use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::picked::Picked;

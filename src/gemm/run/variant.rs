@@ -7,8 +7,8 @@ use epilogue_runtime::{Device, KeptKernel, Kernel, Launch};
 use crate::evt::Phases;
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
-use crate::gemm::kernel::{ArgumentViews, SplitK};
 use crate::gemm::families::KernelKey;
+use crate::gemm::kernel::{ArgumentViews, SplitK};
 use crate::gemm::problem::Error;
 
 /// A compiled kernel with what its launch needs.

@@ -119,8 +119,7 @@ impl Plan {
     ) -> Option<Wanted> {
         let (machine, phases, needed) = (&Machine::of(self.device.properties())?, &*self.phases, gpu.needed);
         let later = self.choice.later.as_ref().map_or(0.0, |later| later.microseconds);
-        let sought =
-            Sought { machine, phases, planned: &self.problem, problem, layouts, arguments, needed, later };
+        let sought = Sought { machine, phases, planned: &self.problem, problem, layouts, arguments, needed, later };
         candidate.key.of_family().wanted(candidate, &sought)
     }
 }

@@ -6,8 +6,8 @@ use super::variant::Variant;
 use crate::ElementType;
 use crate::evt::{Axis, ValidTree};
 use crate::gemm::emit::arguments::{EpilogueArguments, ReductionGroup};
+use crate::gemm::kernel::SplitK;
 use crate::gemm::kernel::stream::Stream;
-use crate::gemm::kernel::{SplitK};
 use crate::gemm::problem::{Divided, Error, Problem};
 
 /// The most blocks along the x axis of a grid (CUDA C++ Programming Guide, "Technical Specifications").

@@ -10,7 +10,7 @@ use crate::evt::reference::Multiplication;
 use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, Tree, TreeBuilder};
 use crate::gemm::kernel::{Finish, SplitK};
 use crate::gemm::problem::{Major, OperandLayout, PatchBoxes};
-use crate::gemm::{Builder, Candidate, Tile, Window, gradient_patches, sm90};
+use crate::gemm::{Builder, Candidate, Instruction, Tile, Window, gradient_patches, sm90};
 
 /// Element types that are supported alike.
 const GROUPS: [(&str, &[ElementType]); 8] = [

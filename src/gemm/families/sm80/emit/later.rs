@@ -2,8 +2,8 @@
 
 use super::visitor::VisitorText;
 use crate::evt::Computation;
-use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::expr::cuda::element_name;
+use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};

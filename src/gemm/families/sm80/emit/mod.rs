@@ -8,10 +8,10 @@ use epilogue_runtime::Site;
 use self::visitor::VisitorText;
 use crate::cuda::Writer;
 use crate::evt::Computation;
+use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::families::sm80::kernel::{Sm80Key, Tile};
-use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::kernel::{ArgumentViews, SplitKind};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
@@ -39,7 +39,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews)
         common = format!("ScaledCommon<{common}, {}>", key.accumulators);
     }
     let (name, file, instruction, tile) = (tree.name(), tree.file(), key.instruction, key.tile);
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {instruction}; {tile}."), &FamilyHeaders::of(&family));
+    kernel.begin(
+        &format!("// GEMM with the epilogue `{name}` ({file}).\n// {instruction}; {tile}."),
+        &FamilyHeaders::of(&family),
+    );
     configuration(&mut kernel.code, key);
     kernel.definitions();
     kernel.parameters(&format!("{common} common;"), &format!("sizeof({common}) == {}", key.common_bytes()));

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::{DIVISORS_BYTES, PATCHES_BYTES, common_bytes};
 use super::instruction::Instruction;
 use super::tile::Tile;
+use super::{DIVISORS_BYTES, PATCHES_BYTES, common_bytes};
 use crate::gemm::kernel::parameters::{GROUPS_BYTES, ROW_INDEX_BYTES, scales_bytes};
 use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::problem::{Divided, Major, OperandLayout};

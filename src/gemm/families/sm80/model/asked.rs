@@ -79,8 +79,7 @@ impl<'a> Selection<'a> {
         if self.problem.grouping != Grouping::None && split_k != SplitK::None {
             return Err(Error::NoKernel { kernel: split_k.to_string(), reason: UNSPLIT_GROUPS });
         }
-        estimate(self.machine, &self.sm80_workload(way, instruction), tile, split_k)
-            .map_err(|why| misfit(way, &why))
+        estimate(self.machine, &self.sm80_workload(way, instruction), tile, split_k).map_err(|why| misfit(way, &why))
     }
 }
 

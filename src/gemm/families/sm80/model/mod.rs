@@ -10,10 +10,10 @@ pub(crate) mod workload;
 
 use self::constants::Sm80Constants;
 pub use self::workload::Workload;
+use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm80::kernel::{Instruction, Sm80Key, Tile};
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{SplitK, SplitKind};
-use crate::gemm::families::KernelKey;
 use crate::gemm::model::candidate::{Bound, Candidate, STREAMED_WAVES};
 use crate::gemm::model::machine::{Machine, RESERVED_SHARED};
 use crate::gemm::model::misfit::Misfit;
@@ -71,29 +71,29 @@ const CROWDED_ELEMENTS: usize = 96;
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     let KernelKey::Sm80(key) = key else { return false };
-            let (of_a, of_b) = key.instruction.sizes();
-            let copied = key.a.copy_bytes.min(key.b.copy_bytes);
-            let single = key.a.copy_bytes <= of_a || key.b.copy_bytes <= of_b;
-            let narrow = single || (copied < 16 && key.split_k != SplitKind::None);
-            let (warps_m, warps_n) = key.tile.warps();
-            let singles = |operand: OperandLayout, size: usize, extent: usize| {
-                if operand.copy_bytes <= size && size < 4 { extent * key.tile.k / (warps_m * warps_n * 32) } else { 0 }
-            };
-            let many = singles(key.a, of_a, key.tile.m) + singles(key.b, of_b, key.tile.n) >= CROWDED_ELEMENTS;
-            let full = key.tile.accumulator_registers(key.instruction.accumulator()) >= 128;
-            let integers = matches!(key.instruction, Instruction::MmaInt8(_)) && key.split_k == SplitKind::Parallel;
-            let across = (key.a.major, key.b.major) == (Major::Mn, Major::Mn);
-            let streamed = key.split_k == SplitKind::Stream && (of_b == 1 || across);
-            let along = (key.a.major, key.b.major) == (Major::K, Major::K);
-            let rounded = key.instruction == Instruction::MmaFastBf16;
-            let deep = key.tile.k * of_a >= 128 && (!along || rounded || key.split_k != SplitKind::None);
-            let tall = key.tile.m > 128 && (!along || key.tile.k * of_a >= 128);
-            let numbers = key.picked && (tall || key.split_k != SplitKind::None);
-            let half = key.tile.accumulator_registers(key.instruction.accumulator()) >= 64;
-            let fp8 = matches!(key.instruction, Instruction::MmaFp8(_)) && key.split_k == SplitKind::Stream;
-            let converted = fp8 && half && along && copied < 16 && key.tile.k >= 128;
-            let split = streamed || key.split_k == SplitKind::Serial;
-            many || converted || (full && (narrow || integers || split || deep || numbers))
+    let (of_a, of_b) = key.instruction.sizes();
+    let copied = key.a.copy_bytes.min(key.b.copy_bytes);
+    let single = key.a.copy_bytes <= of_a || key.b.copy_bytes <= of_b;
+    let narrow = single || (copied < 16 && key.split_k != SplitKind::None);
+    let (warps_m, warps_n) = key.tile.warps();
+    let singles = |operand: OperandLayout, size: usize, extent: usize| {
+        if operand.copy_bytes <= size && size < 4 { extent * key.tile.k / (warps_m * warps_n * 32) } else { 0 }
+    };
+    let many = singles(key.a, of_a, key.tile.m) + singles(key.b, of_b, key.tile.n) >= CROWDED_ELEMENTS;
+    let full = key.tile.accumulator_registers(key.instruction.accumulator()) >= 128;
+    let integers = matches!(key.instruction, Instruction::MmaInt8(_)) && key.split_k == SplitKind::Parallel;
+    let across = (key.a.major, key.b.major) == (Major::Mn, Major::Mn);
+    let streamed = key.split_k == SplitKind::Stream && (of_b == 1 || across);
+    let along = (key.a.major, key.b.major) == (Major::K, Major::K);
+    let rounded = key.instruction == Instruction::MmaFastBf16;
+    let deep = key.tile.k * of_a >= 128 && (!along || rounded || key.split_k != SplitKind::None);
+    let tall = key.tile.m > 128 && (!along || key.tile.k * of_a >= 128);
+    let numbers = key.picked && (tall || key.split_k != SplitKind::None);
+    let half = key.tile.accumulator_registers(key.instruction.accumulator()) >= 64;
+    let fp8 = matches!(key.instruction, Instruction::MmaFp8(_)) && key.split_k == SplitKind::Stream;
+    let converted = fp8 && half && along && copied < 16 && key.tile.k >= 128;
+    let split = streamed || key.split_k == SplitKind::Serial;
+    many || converted || (full && (narrow || integers || split || deep || numbers))
 }
 
 /// The model's estimates for one kernel.
@@ -398,8 +398,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{ElementType, evt};
     use crate::gemm::problem::Arithmetic;
+    use crate::{ElementType, evt};
 
     const SHAPES: &str = include_str!("../../../../../benches/gemm_shapes.txt");
 

@@ -13,10 +13,10 @@ use epilogue_runtime::Site;
 
 use self::visitor::VisitorText;
 use crate::evt::Computation;
+use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::families::sm90::kernel::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
-use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::problem::Divided;
 

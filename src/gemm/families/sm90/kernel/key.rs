@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::{COMMON_BYTES, PICKED_ROWS_BYTES, PIXELS_BYTES};
 use super::instruction::Wgmma;
 use super::tile::Tile;
+use super::{COMMON_BYTES, PICKED_ROWS_BYTES, PIXELS_BYTES};
 use crate::gemm::kernel::finish::Within;
 use crate::gemm::kernel::parameters::{GROUPS_BYTES, scales_bytes};
 use crate::gemm::kernel::split_k::SplitKind;

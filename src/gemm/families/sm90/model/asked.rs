@@ -91,7 +91,8 @@ impl<'a> Selection<'a> {
     /// picks A's rows itself.
     fn sm90_workload(&self, way: &Part<'a>, instruction: Wgmma, picks: bool) -> (Workload<'a>, Repacking) {
         let (problem, accumulators) = (self.problem.shared_alike(), way.tree.cost().products());
-        let repacking = Repacking::of(self.machine, &problem, (instruction.multiplied(), picks), self.layouts, accumulators);
+        let repacking =
+            Repacking::of(self.machine, &problem, (instruction.multiplied(), picks), self.layouts, accumulators);
         let problem = Problem { picked: picks, ..problem };
         let (a, b) = repacking.layouts(instruction.takes_mn_major(), self.layouts);
         let (problem, fast_fp8) =
@@ -159,11 +160,8 @@ impl<'a> Selection<'a> {
     /// The kernel for sm_90a that the user described; what was left open is that of the best candidate.
     pub(crate) fn asked_sm90(&self, request: &selection::Request) -> Result<Candidate, Error> {
         let wanted = request.pins.sm90.unwrap_or_default();
-        let wanted = Request {
-            stages: wanted.stages.or(request.stages),
-            split_k: wanted.split_k.or(request.split_k),
-            ..wanted
-        };
+        let wanted =
+            Request { stages: wanted.stages.or(request.stages), split_k: wanted.split_k.or(request.split_k), ..wanted };
         check_splits(wanted.split_k.unwrap_or_default())?;
         wanted.check()?;
         if let Some(reason) = self.refused_reading(wanted.split_k) {

@@ -4,14 +4,14 @@
 use super::cost::{clusters_at_once, predict, stream};
 use super::workload::Workload;
 use crate::evt::WholeLines;
+use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm90::kernel::reach::{direct_when_packed, in_place, takes_groups, too_narrow};
 use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic, table_bytes};
 use crate::gemm::families::sm90::kernel::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
-use crate::gemm::kernel::{SplitK};
-use crate::gemm::families::KernelKey;
+use crate::gemm::kernel::SplitK;
+use crate::gemm::kernel::loading::takes;
 use crate::gemm::model::candidate::{Candidate, STREAMED_WAVES};
 use crate::gemm::model::machine::Machine;
-use crate::gemm::kernel::loading::takes;
 use crate::gemm::problem::Divided;
 
 /// The kernels that take these operands and that `supported` accepts, best first.
@@ -306,10 +306,8 @@ mod tests {
 
     fn best(problem: Problem) -> (Sm90Key, Candidate) {
         let candidate = ranked(&Machine::h200(), problem, &Request::default()).remove(0);
-        match candidate.key {
-            KernelKey::Sm90(key) => (key, candidate),
-            KernelKey::Sm80(_) => panic!("of the other family"),
-        }
+        let KernelKey::Sm90(key) = candidate.key else { panic!("of another family: {candidate}") };
+        (key, candidate)
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! (ping-pong). The whole takes at least as long as the memory bandwidth and the board's power allow.
 
 use super::workload::Workload;
+use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic};
 use crate::gemm::families::sm90::kernel::{Cluster, Schedule, Sm90Key, Stream, Units};
-use crate::gemm::kernel::{SplitK, Within};
-use crate::gemm::families::KernelKey;
-use crate::gemm::model::candidate::{Bound, Candidate};
 use crate::gemm::families::sm90::model::constants::Sm90Constants;
+use crate::gemm::kernel::{SplitK, Within};
+use crate::gemm::model::candidate::{Bound, Candidate};
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::repacking::Repacking;
 

@@ -8,9 +8,7 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, Launch};
 
 use self::patches::put_pixels;
 use self::tensor_maps::{Tensors, is_batched};
-use super::kernel::{
-    COMMON_BYTES, PARAMETER_ALIGNMENT, PICKED_ROWS_BYTES, SharedMap, Sm90Key, Traffic, Units,
-};
+use super::kernel::{COMMON_BYTES, PARAMETER_ALIGNMENT, PICKED_ROWS_BYTES, SharedMap, Sm90Key, Traffic, Units};
 use crate::evt::ValidTree;
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{ParameterBytes, scales_bytes};

@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 use crate::evt::{BroadcastClass, MAX_ACCUMULATORS, ParameterClass, ValidTree};
 use crate::gemm::families::sm90::kernel::Sm90Key;
 use crate::gemm::families::sm90::kernel::reach::{in_place, takes_groups, too_narrow};
-use crate::gemm::kernel::loading::takes;
-use crate::gemm::kernel::views::bit;
 use crate::gemm::families::sm90::kernel::shared::{
     MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes,
 };
 use crate::gemm::kernel::launch::{MapDescription, Memory};
+use crate::gemm::kernel::loading::takes;
+use crate::gemm::kernel::views::bit;
 use crate::gemm::problem::channels::StepsOfB;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits};
 use crate::gemm::problem::patches::Patches;
