@@ -4,6 +4,7 @@ use epilogue_runtime::{Arch, Device};
 
 use super::cpu;
 use super::families::FAMILIES;
+use super::families::family::Family;
 use super::problem::{Arithmetic, Error, Knob};
 use crate::ElementType;
 use crate::evt::Types;
@@ -126,9 +127,9 @@ fn missing(arch: Option<Arch>, knob: Knob) -> Option<&'static str> {
         (_, Knob::Tile) => None,
         (None, _) => Some("which runs no kernels"),
         (Some(arch), _) => {
-            let mut having = FAMILIES.iter().filter(|family| family.has_knob(knob));
-            let elsewhere = having.clone().next().map(|family| family.only_here());
-            if having.any(|family| family.runs_on(arch)) { None } else { elsewhere }
+            // One family that has it is enough.
+            let lacking = |family: &&dyn Family| family.runs_on(arch).then(|| family.lacks(knob));
+            FAMILIES.iter().filter_map(lacking).reduce(Option::and).flatten()
         }
     }
 }

@@ -213,16 +213,16 @@ pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &s
 
 /// A family's own headers.
 pub(crate) struct FamilyHeaders<'h> {
-    /// Those of the kernel.
+    /// Headers of the kernel.
     pub(crate) kernel: &'h [&'h str],
-    /// What the kernel also needs for random numbers, bits and arguments that are counted by digits.
+    /// Headers for random numbers, for bits, and for arguments that are counted by digits.
     pub(crate) random: Option<&'h str>,
     pub(crate) bits: Option<&'h str>,
     pub(crate) digits: Option<&'h str>,
 }
 
 impl<'h> FamilyHeaders<'h> {
-    /// Those of a kernel that needs no other.
+    /// Headers of a kernel that needs no other.
     pub(crate) const fn of(kernel: &'h [&'h str]) -> Self {
         Self { kernel, random: None, bits: None, digits: None }
     }

@@ -1,7 +1,7 @@
-//! What is asked of a family: [`Family`] about products, before there is a kernel; [`FamilyKey`] about one kernel.
+//! Questions to a family: [`Family`] is asked about a product, [`FamilyKey`] about one kernel.
 //!
-//! The rest of `gemm` knows families by these two traits alone. A method with a body has the answer of a family whose kernels
-//! take operands in any layout, one block after another.
+//! The rest of `gemm` knows families by these two traits alone. A method with a body gives the answer of a simple family: one
+//! without clusters, tensor maps or copies of operands.
 
 use std::fmt;
 
@@ -36,21 +36,20 @@ pub(crate) trait Family: Sync {
     /// Whether it has an instruction for operands of these types.
     fn multiplies(&self, types: (ElementType, ElementType), arithmetic: Arithmetic) -> bool;
 
-    /// Whether its kernels have this knob.
-    fn has_knob(&self, knob: Knob) -> bool;
+    /// Why its kernels don't have this knob; `None` if they have.
+    fn lacks(&self, knob: Knob) -> Option<&'static str>;
 
-    /// The reason to give for a knob that only its kernels have.
-    fn only_here(&self) -> &'static str;
-
-    /// Whether its kernels take operands in any layout, without a copy. A run whose operands another family can't load falls
-    /// back to such a family.
+    /// Whether its kernels take operands in any layout, without a copy. A run falls back to it if no other
+    /// family loads its operands.
     fn takes_any_layout(&self) -> bool;
 
     /// Whether blocks of its kernels run in clusters.
     fn has_clusters(&self) -> bool;
 
-    /// Whether it has a tile of so many rows and columns for a product.
-    fn has_tile(&self, selection: &Selection<'_>, accumulators: usize, tile: (usize, usize)) -> bool;
+    /// Whether a run that falls back to this family finds a tile of these rows and columns; `true` if no run falls back to it.
+    fn has_tile(&self, _selection: &Selection<'_>, _accumulators: usize, _tile: (usize, usize)) -> bool {
+        true
+    }
 
     /// Its kernels for a way in which later phases are computed, on tiles that `counts` accepts, best first.
     ///
@@ -76,7 +75,7 @@ pub(crate) trait Family: Sync {
     /// Why lines lie in no tile of its kernels, nor in a cluster's tiles; `None` if they do, or if there is nothing to say.
     fn why_not_in_tile(&self, selection: &Selection<'_>, way: &Part<'_>) -> Option<String>;
 
-    /// What its kernels would do for this product if it were otherwise, as sentences for a choice.
+    /// Limits of its kernels that this product meets, as sentences for a choice.
     fn limits(&self, selection: &Selection<'_>) -> Vec<String>;
 }
 
@@ -97,7 +96,7 @@ pub(crate) trait FamilyKey: fmt::Display {
     /// The layouts of A and B in memory.
     fn layouts(&self) -> (OperandLayout, OperandLayout);
 
-    /// The same kernel with these switches, as far as the family has them.
+    /// This kernel with these switches, as far as the family has them.
     fn with(&self, switches: Switches) -> KernelKey;
 
     /// Where whole lines lie, if all phases are computed from them.
@@ -132,7 +131,7 @@ pub(crate) trait FamilyKey: fmt::Display {
     /// Writes the kernel's text.
     ///
     /// # Errors
-    /// Why the family has no such kernel.
+    /// The reason if the family has no kernel for this key.
     fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str>;
 
     /// The shape of a launch, without its grid; and, for a persistent kernel, the most blocks, on `allowed` multiprocessors.
@@ -150,7 +149,7 @@ pub(crate) trait FamilyKey: fmt::Display {
     /// Bytes of one place for a tile's sums in the workspace.
     fn sum_bytes(&self) -> usize;
 
-    /// Bytes of shared memory, behind a kernel's own, in which it finds so many groups.
+    /// Bytes of shared memory, behind a kernel's own, of its table of groups.
     fn table_bytes(&self, _groups: usize) -> usize {
         0
     }

@@ -20,12 +20,12 @@ pub enum KernelKey {
     Sm90(Sm90Key),
 }
 
-/// The knobs of one family each that the user set.
+/// Knobs that the user set and that one family has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pins {
     /// The tile of a kernel for sm_80 and later; on the CPU, that of per-tile partials.
     pub(crate) tile: Option<Tile>,
-    /// Those of a kernel for sm_90a.
+    /// Knobs of a kernel for sm_90a.
     pub(crate) sm90: Option<Request>,
 }
 

@@ -64,7 +64,7 @@ impl KernelKey {
         self.of_family().layouts()
     }
 
-    /// The same kernel with these switches, as far as its family has them.
+    /// This kernel with these switches, as far as its family has them.
     pub(crate) fn with(&self, switches: Switches) -> Self {
         self.of_family().with(switches)
     }

@@ -2,9 +2,9 @@
 
 use epilogue_runtime::{Arch, Device, Output, testing};
 
-use super::KernelKey;
 use super::sm80::kernel::{Instruction, Sm80Key, Tile};
 use super::sm90::kernel::Sm90Key;
+use super::{FAMILIES, KernelKey};
 use crate::ElementType::{self, BF16, F8E4M3, F8E5M2, F32};
 use crate::evt::{BroadcastClass, ParameterClass, Phases, Prices, TreeBuilder, Types};
 use crate::expr::Op;
@@ -14,6 +14,11 @@ use crate::gemm::emit::symbol::symbol;
 use crate::gemm::kernel::{ArgumentViews, SplitKind};
 use crate::gemm::model::choice::Chosen;
 use crate::gemm::problem::{Arithmetic, Divided, Major, OperandLayout};
+
+#[test]
+fn families_are_listed_from_the_oldest() {
+    assert!(FAMILIES.iter().map(|family| family.arch().capability()).is_sorted());
+}
 
 /// Digits of an argument, and of its batch, change the type of its field, the headers, and what copies its boxes, and nothing
 /// else; and accessing both digits of two tensors and an output in the largest tiles keeps nothing in memory.

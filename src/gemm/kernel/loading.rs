@@ -1,8 +1,8 @@
-//! How TMA loads operands: what a family whose kernels load by it says of an instruction and of a kernel.
+//! Loading of operands by TMA: what an instruction takes, and how a kernel loads.
 
 use crate::gemm::problem::{Major, OperandLayout};
 
-/// What an instruction multiplies.
+/// The operands of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Multiplied {
     /// Bytes of an element of A, and of one of B.
@@ -14,7 +14,7 @@ pub(crate) struct Multiplied {
 /// How a kernel loads its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loading {
-    /// What its instruction multiplies.
+    /// The operands of its instruction.
     pub(crate) multiplied: Multiplied,
     /// Which index of A and of B is contiguous.
     pub(crate) majors: (Major, Major),

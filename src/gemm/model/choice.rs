@@ -40,7 +40,7 @@ pub(crate) struct ChosenKernel {
     pub(crate) asked: bool,
     /// Where the user asked later phases to be computed.
     pub(crate) finish: Option<Finish>,
-    /// What families would do if the product were otherwise.
+    /// Limits of families that the product meets.
     pub(crate) limits: Vec<String>,
     /// The part of the product that elements need, by their positions.
     pub(crate) needed: f64,

@@ -54,9 +54,7 @@ impl<'a> Selection<'a> {
         // count that families for any layout have as well.
         let partial = way.tree.outputs().iter().any(ValidOutput::is_partial);
         let accumulators = way.tree.cost().products();
-        let shared = |tile| {
-            self.families().all(|family| !family.takes_any_layout() || family.has_tile(self, accumulators, tile))
-        };
+        let shared = |tile| self.families().all(|family| family.has_tile(self, accumulators, tile));
         let mut all = Vec::new();
         for family in self.families().filter(|family| way.within() != Some(Within::Cluster) || family.has_clusters()) {
             match family.candidates(self, way, &|tile| !partial || shared(tile)) {

@@ -1,4 +1,4 @@
-//! What a kernel is selected for: the product, the machine, the ways in which later phases can be computed.
+//! The subject of a selection: product, machine, request, and the ways in which later phases can be computed.
 
 use super::candidate::Candidate;
 use super::machine::Machine;
@@ -18,7 +18,7 @@ const MANY_VALUES: &str = "it reduces over batches, or more values cross its pha
 /// Why no blocks exchange what they have of lines.
 pub(crate) const NO_CLUSTERS: &str = "clusters are of kernels for sm_90a, with 16-bit, 8-bit or TF32 operands";
 
-/// What the user asked for. The model chooses what is `None`.
+/// The knobs that the user set. The model chooses those that are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
     /// Knobs of one family.
@@ -31,7 +31,7 @@ pub(crate) struct Request {
     pub(crate) finish: Option<Finish>,
 }
 
-/// What a kernel is selected for.
+/// The subject of a selection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a> {
     pub(crate) machine: &'a Machine,
@@ -45,7 +45,7 @@ pub(crate) struct Selection<'a> {
     pub(crate) has_clusters: bool,
 }
 
-/// What the kernel with the product computes.
+/// The part of the epilogue that the kernel with the product computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
     /// The first phase, or all.
@@ -62,7 +62,7 @@ impl Part<'_> {
         self.lines.map(|(_, within)| within)
     }
 
-    /// The error for a reason why its lines lie in no such place.
+    /// The error that its lines do not lie there, for a reason.
     pub(crate) fn refused(&self, reason: String) -> Error {
         let epilogue = self.tree.name();
         match self.within() {

@@ -20,12 +20,12 @@ use crate::Argument;
 use crate::evt::ValidTree;
 use crate::pool::Pool;
 
-/// What the parameter of a launch is filled with, beside what the run has.
+/// Values for the parameter of a launch, beside those of the run.
 pub(crate) struct Filling<'a> {
     pub(crate) grid: &'a Grid,
     pub(crate) places: &'a Places,
     pub(crate) workspace: WorkspaceAddresses,
-    /// Makes room for so many bytes.
+    /// Makes room for this number of bytes.
     pub(crate) room: &'a dyn Fn(usize) -> ParameterBytes,
 }
 

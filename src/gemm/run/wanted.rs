@@ -74,7 +74,7 @@ impl Plan {
     }
 
     /// The chosen kernel, in the variant for these layouts. It stays in its family if that takes the layouts, or if
-    /// copying the operands is predicted to take less time than a kernel of a family for any layout.
+    /// copies of the operands are predicted to be faster than a kernel of a family for any layout.
     pub(super) fn wanted(
         &self,
         gpu: &ChosenKernel,

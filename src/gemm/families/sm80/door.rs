@@ -1,4 +1,4 @@
-//! What this family answers.
+//! This family's answers.
 
 use epilogue_runtime::{Arch, Device, Kernel, Launch};
 
@@ -35,16 +35,14 @@ impl Family for Sm80 {
         Instruction::of(a, b, arithmetic).is_some()
     }
 
-    fn has_knob(&self, knob: Knob) -> bool {
+    fn lacks(&self, knob: Knob) -> Option<&'static str> {
         match knob {
-            Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch => false,
-            Knob::Tile | Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate => true,
-            Knob::FastMath | Knob::Finish => true,
+            Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch => {
+                Some("because only kernels for sm_90a have it")
+            }
+            Knob::Tile | Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate => None,
+            Knob::FastMath | Knob::Finish => None,
         }
-    }
-
-    fn only_here(&self) -> &'static str {
-        "because only kernels for sm_80 have it"
     }
 
     fn takes_any_layout(&self) -> bool {

@@ -1,10 +1,10 @@
-//! What this family answers.
+//! This family's answers.
 
 use epilogue_runtime::{Arch, Device, Kernel, Launch};
 
 use super::kernel::shared::{sum_bytes, table_bytes};
 use super::kernel::supported::{UNALIGNED_PICKS, supports};
-use super::kernel::{PARAMETER_ALIGNMENT, Request as Pinned, Sm90Key, Tile, Traffic, Wgmma};
+use super::kernel::{PARAMETER_ALIGNMENT, Request as Pinned, Sm90Key, Traffic, Wgmma};
 use super::{emit, run};
 use crate::ElementType;
 use crate::evt::reference::Multiplication;
@@ -39,12 +39,8 @@ impl Family for Sm90 {
         Wgmma::of(a, b, arithmetic).is_some()
     }
 
-    fn has_knob(&self, _knob: Knob) -> bool {
-        true
-    }
-
-    fn only_here(&self) -> &'static str {
-        "because only kernels for sm_90a have it"
+    fn lacks(&self, _knob: Knob) -> Option<&'static str> {
+        None
     }
 
     fn takes_any_layout(&self) -> bool {
@@ -53,12 +49,6 @@ impl Family for Sm90 {
 
     fn has_clusters(&self) -> bool {
         true
-    }
-
-    fn has_tile(&self, _selection: &Selection<'_>, accumulators: usize, (rows, columns): (usize, usize)) -> bool {
-        let unswapped = |tile: &Tile| (tile.rows, tile.columns / accumulators) == (rows, columns);
-        let swapped = |tile: &Tile| (tile.columns, tile.rows / accumulators) == (rows, columns);
-        Tile::of(accumulators).any(|tile| unswapped(&tile) || swapped(&tile))
     }
 
     fn candidates(

@@ -18,7 +18,7 @@ impl<'a> Selection<'a> {
         Instruction::of(a, b, self.arithmetic)
     }
 
-    /// What a kernel for sm_80 and later has to compute.
+    /// The workload of a kernel for sm_80 and later.
     pub(crate) fn sm80_workload(&self, way: &Part<'a>, instruction: Instruction) -> Workload<'a> {
         let (a, b) = self.layouts;
         let (problem, lines) = (self.problem.shared_alike(), way.lines.map(|(lines, _)| lines));

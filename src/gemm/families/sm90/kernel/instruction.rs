@@ -124,7 +124,7 @@ impl Wgmma {
         (a == 2, b == 2)
     }
 
-    /// What it multiplies.
+    /// Its operands.
     pub(crate) const fn multiplied(self) -> Multiplied {
         Multiplied { sizes: self.sizes(), mn_major: self.takes_mn_major() }
     }

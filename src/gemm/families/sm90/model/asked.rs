@@ -87,7 +87,7 @@ impl<'a> Selection<'a> {
         ways.filter(move |picks| asked.is_none_or(|asked| asked == *picks))
     }
 
-    /// What a kernel for sm_90a has to compute, and the copies before it that let it load the operands; `picks`: whether it
+    /// The workload of a kernel for sm_90a, and the copies before it that let it load the operands; `picks`: whether it
     /// picks A's rows itself.
     fn sm90_workload(&self, way: &Part<'a>, instruction: Wgmma, picks: bool) -> (Workload<'a>, Repacking) {
         let (problem, accumulators) = (self.problem.shared_alike(), way.tree.cost().products());
@@ -196,7 +196,7 @@ impl<'a> Selection<'a> {
         self.best_way(request.finish, |way| self.asked_sm90_way(way, instruction, &wanted))
     }
 
-    /// The same with later phases computed in one way.
+    /// That kernel with later phases computed in one way.
     fn asked_sm90_way(&self, way: &Part<'a>, instruction: Wgmma, wanted: &Request) -> Result<Candidate, Error> {
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
         wanted.check_cluster(way.within())?;

@@ -4,8 +4,8 @@ use crate::gemm::families::sm90::kernel::grid::Divisor;
 use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::problem::patches::Patches;
 
-/// `sm90::Patches`, of a kernel whose boxes have so many channels; for a group's B, so many columns and elements of the window
-/// further.
+/// `sm90::Patches`. `of_a_box` are the channels of a box; `of_b` are the columns and the elements of the window from one group's
+/// B to the next.
 pub(crate) fn put_pixels(
     bytes: &mut ParameterBytes,
     offset: usize,
