@@ -5,9 +5,8 @@
 //! these views, and so are the kernels of later phases. Emission changes only the type of the field: `DigitsView` and
 //! `DigitsVectorView` of `device/digits.cuh`, or `device/scattered.cuh`. The text of other kernels stays as it is.
 //!
-//! On sm_90a TMA copies a matrix with digits by a map of five dimensions if no box reaches beyond a lower digit
-//! (`run/tensor_maps.rs` of its family); else lanes access it. The bits of both choices are in the
-//! variant's key. On the CPU a `View` gives stretches of columns, which steps access, not machine code.
+//! On sm_90a TMA copies a matrix with digits by a map of five dimensions if no box reaches beyond a lower digit. Else lanes
+//! access it. The bits of both choices are in the variant's key. On the CPU a `View` gives stretches of columns, which steps access, not machine code.
 
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;

@@ -73,8 +73,8 @@ impl Plan {
         Ok((a.layout()?, a.layout_of_b(common_layout(b), self.tree().types().b)))
     }
 
-    /// The chosen kernel, in the variant for these layouts. It stays in its family if that takes the layouts, or if
-    /// copies of the operands are predicted to be faster than a kernel of a family for any layout.
+    /// The chosen kernel, in the variant for these layouts. It stays in its family if that takes the layouts. It
+    /// also stays if copies of the operands are predicted to be faster than a kernel of a family for any layout.
     pub(super) fn wanted(
         &self,
         gpu: &ChosenKernel,
