@@ -82,8 +82,8 @@ impl Plan {
         layouts: (OperandLayout, OperandLayout),
         arguments: &[Argument<'_>],
     ) -> Result<Wanted, Error> {
-        let own = self.sought(gpu, &gpu.chosen, problem, layouts, arguments);
-        let own = own.filter(|_| !gpu.chosen.key.of_family().family().takes_any_layout());
+        let any_layout = gpu.chosen.key.of_family().family().takes_any_layout();
+        let own = if any_layout { None } else { self.sought(gpu, &gpu.chosen, problem, layouts, arguments) };
         if let Some(wanted) = own
             && (gpu.asked || wanted.repacking.is_none() || wanted.repacking == gpu.chosen.repacking)
         {
