@@ -3,7 +3,6 @@
 use epilogue_runtime::{Arch, Device, Output, testing};
 
 use super::sm80::kernel::{Instruction, Sm80Key, Tile};
-use super::sm90::kernel::Sm90Key;
 use super::{FAMILIES, KernelKey};
 use crate::ElementType::{self, BF16, F8E4M3, F8E5M2, F32};
 use crate::evt::{BroadcastClass, ParameterClass, Phases, Prices, TreeBuilder, Types};
@@ -47,10 +46,10 @@ fn digits_change_the_type_of_a_field() {
         let builder = Builder::<()>::new(&device, tree.clone()).elements(BF16, BF16);
         let choice = builder.problem(4096, 4096, 4096).choose().expect("a choice");
         let Chosen::Gpu(gpu) = &choice.kind else { panic!("a GPU has kernels") };
-        let key = match gpu.chosen.key {
-            KernelKey::Sm90(key) => KernelKey::Sm90(Sm90Key { direct, ..key }),
-            other => other,
-        };
+        let mut key = gpu.chosen.key;
+        if let KernelKey::Sm90(key) = &mut key {
+            key.direct = direct;
+        }
         let of_digits = ArgumentViews { digits, batches, ..ArgumentViews::default() };
         let [plain, digits] =
             [ArgumentViews::default(), of_digits].map(|views| emit(&phases, &key, views).expect("a kernel").source);

@@ -24,7 +24,7 @@ impl<'a> Selection<'a> {
         later: f64,
     ) -> Self {
         let own = Self { machine, phases, problem, layouts, arithmetic, later, has_clusters: false };
-        Self { has_clusters: own.families().any(|family| family.has_clusters()), ..own }
+        Self { has_clusters: own.families().any(Family::has_clusters), ..own }
     }
 
     /// The families that multiply these operands on this machine.

@@ -165,7 +165,7 @@ impl FamilyKey for Sm80Key {
     }
 
     fn check_patches(&self, patches: &Patches) -> Result<(), Error> {
-        Ok(patches.check_positions()?)
+        patches.check_positions()
     }
 
     fn serves(&self, problem: &Problem, a: Left<'_>, b: &[OperandView]) -> bool {
