@@ -80,8 +80,10 @@ mod agreement;
 mod column;
 mod error;
 mod memory;
+mod parallel;
 mod row;
 mod rows;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod trees;
