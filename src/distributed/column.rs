@@ -19,7 +19,7 @@ use crate::gemm::{self, Gemm, Right};
 /// of each row only.
 pub type ColumnParallel<E = ()> = Parallel<ByColumns, E>;
 
-/// What can be said of a [`ColumnParallel`]; [`Default`] is what one wants at first.
+/// Settings of a [`ColumnParallel`]; start with [`Default`].
 pub type ColumnSettings = Settings<ByColumns>;
 
 /// Settings that only a [`ColumnParallel`] has.

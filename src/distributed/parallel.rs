@@ -32,7 +32,7 @@ pub trait Divided: Copy + fmt::Debug + Default {
         settings: &Settings<Self>,
     ) -> Result<Plans, Error>;
 
-    /// What must be equal on all ranks: `field=value;field=value`.
+    /// Describes, as `field=value;field=value`, a run that must be equal on all ranks.
     fn description<E: Epilogue>(of: &Parallel<Self, E>, a: &DeviceTensor, b: &Right<'_>) -> Result<String, Error>;
 
     /// Puts a run's work on its streams.
@@ -132,7 +132,7 @@ impl<D: Divided, E: Epilogue> Parallel<D, E> {
     /// [`run`](Self::run) on the given stream; the ranks exchange on another, which is ordered with it.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// As of [`run`](Self::run).
     pub fn run_on<'a, 'b>(
         &self,
         stream: &Stream,

@@ -12,13 +12,13 @@ use crate::evt::Tree;
 use crate::gemm::{self, Gemm, Right};
 use crate::{Argument, ElementType, Epilogue};
 
-/// Who gets the sum.
+/// Ranks that get the sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Combine {
     /// Every rank gets all of it: the results have M rows on every rank.
     #[default]
     AllReduce,
-    /// Rank r gets the r-th part of its rows: the results have M / ranks rows. What follows, such as a norm, is divided
+    /// Rank r gets the r-th part of its rows: the results have M / ranks rows. The next layers, as a norm, are divided
     /// among the ranks (*sequence parallel*), until a [`ColumnParallel`](super::ColumnParallel) gathers the rows.
     ReduceScatter,
 }
@@ -49,7 +49,7 @@ pub enum Place {
 /// If it is before, inputs have all rows, and outputs this rank's.
 pub type RowParallel<E = ()> = Parallel<ByRows, E>;
 
-/// What can be said of a [`RowParallel`]; [`Default`] is what one wants at first.
+/// Settings of a [`RowParallel`]; start with [`Default`].
 pub type RowSettings = Settings<ByRows>;
 
 /// Settings that only a [`RowParallel`] has.
@@ -60,7 +60,7 @@ pub struct ByRows {
 }
 
 impl RowSettings {
-    /// Who gets the sum; by default every rank.
+    /// Sets the ranks that get the sum; by default all.
     #[must_use]
     pub fn combine(mut self, combine: Combine) -> Self {
         self.divided.combine = combine;
@@ -160,7 +160,7 @@ impl Divided for ByRows {
 }
 
 impl<E> RowParallel<E> {
-    /// The plan of the epilogue that is applied to the sum, if it is after it: a product of which nothing is read.
+    /// The plan of the epilogue that is applied to the sum, if it is after it: a product without terms.
     #[must_use]
     pub fn epilogue(&self) -> Option<&Gemm<()>> {
         self.plans.after.as_ref()

@@ -17,7 +17,7 @@ pub(in crate::te::auto) use self::backend::Backend;
 use self::cpu::Cpu;
 use self::gpu::Gpu;
 
-/// What makes the kernels of a device.
+/// Makes the kernels of a device.
 pub(in crate::te::auto) fn backend(device: &Device) -> Box<dyn Backend + '_> {
     if device.arch().is_some() { Box::new(Gpu { device }) } else { Box::new(Cpu { device }) }
 }

@@ -18,8 +18,7 @@ pub(in crate::te::auto) struct ScanKernel {
     pub(super) steps: Box<dyn StepsOfScan>,
     /// The outputs of reduced columns, for the case that there are no columns, and which parameters they take.
     pub(super) over_nothing: Option<(Box<dyn Runs>, Vec<usize>)>,
-    /// The same in several kernels, if there are more columns to reduce than one kernel can, and which parameters they
-    /// take.
+    /// Kernels for more columns than one kernel can reduce, and which parameters they take.
     pub(super) apart: Option<(SeveralKernels, Vec<usize>)>,
 }
 

@@ -61,7 +61,7 @@ impl KernelSequence {
     }
 }
 
-/// What outputs are computed from.
+/// Whether outputs are computed from reductions, and from scans.
 pub(in crate::te::auto) struct Contents {
     pub(in crate::te::auto) reductions: bool,
     pub(in crate::te::auto) scans: bool,

@@ -1,4 +1,4 @@
-//! Kernels that run one after another. A scan among them may run step by step, and each step is such a sequence too.
+//! Kernels that run one after another. A scan among them may run step by step, and each step is a sequence again.
 
 use super::by_pass::TensorOrigin;
 use super::cell::Cell;

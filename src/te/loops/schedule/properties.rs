@@ -41,7 +41,7 @@ pub(crate) struct Alignment {
 /// One prefetch of a stage.
 #[derive(Clone, Debug)]
 pub(crate) struct Prefetch {
-    /// What is fetched.
+    /// The tensor whose elements are fetched.
     pub(crate) tensor: Tensor,
     /// The loop whose iterations request it.
     pub(crate) axis: Axis,
