@@ -1,4 +1,4 @@
-//! What ranks agree on before any of them writes.
+//! Ranks agree on a description of a run before any of them writes.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use super::error::Error;
 use crate::sync::lock;
 use epilogue_runtime::{Communicator, CommunicatorError, Device, Stream};
 
-/// What comes before the reason of a rank that refuses.
+/// Marks the reason of a rank that refuses.
 const REFUSED: char = '!';
 
 /// The descriptions that all ranks have agreed on.
@@ -39,7 +39,7 @@ impl Agreement {
 
     /// Tells the other ranks what this one is about to do, or why it can't; gives the error that this rank's run ends with.
     ///
-    /// What all have agreed on before is not exchanged again, unless `always`: except between threads, where it costs
+    /// A description that all have agreed on is not exchanged again, unless `always`: except between threads, where it costs
     /// nothing that the run doesn't cost anyway.
     fn reach(&self, ranks: &Communicator, always: bool, prepared: Result<String, Error>) -> Result<(), Error> {
         let text = match &prepared {

@@ -23,7 +23,7 @@ pub enum Error {
     Matrix {
         /// `A` or `B`.
         operand: &'static str,
-        /// What was given.
+        /// The given shape.
         shape: Vec<usize>,
     },
     /// Rows that can't be divided equally.
@@ -45,11 +45,11 @@ pub enum Error {
     Local {
         /// The epilogue.
         epilogue: &'static str,
-        /// What it uses.
+        /// The part of it that needs all.
         what: String,
-        /// What a rank has only a part of.
+        /// `rows` or `columns`.
         part: &'static str,
-        /// What to do.
+        /// Advice to the user.
         advice: &'static str,
     },
     /// An epilogue that can't be before the sum over ranks.
@@ -60,7 +60,7 @@ pub enum Error {
     Before {
         /// The epilogue.
         epilogue: &'static str,
-        /// What stands against it.
+        /// The obstacle.
         what: String,
     },
     /// An epilogue that can't be computed chunk by chunk.
@@ -70,7 +70,7 @@ pub enum Error {
         epilogue: &'static str,
         /// The chunks asked for.
         chunks: usize,
-        /// What stands against it.
+        /// The obstacle.
         what: String,
     },
     /// A name that is taken.

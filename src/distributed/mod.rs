@@ -62,6 +62,8 @@
 //! ```
 //!
 //! # How it is made
+//! - Both products are a [`Parallel`]. It plans, runs chunk by chunk and keeps memory. A division by columns or by rows
+//!   adds the plans, and the work on a chunk before and after the ranks exchange it.
 //! - A [`RowParallel`] is two plans. The first gives partial sums (`partial_product`), in f32. The second is the epilogue,
 //!   with its accumulators read from memory: a product of which nothing is multiplied (`trees`). So every epilogue works,
 //!   in phases too, and kernels know nothing of ranks. With [`Place::Before`] there is one plan: the epilogue's own.
@@ -70,7 +72,7 @@
 //! - A run first goes through all of it on a dry stream: everything is checked and compiled. Then the ranks tell each other
 //!   what they are about to do, or why they can't (`agreement`). With NCCL that waits for the GPU, so it is done at the
 //!   first run of a shape; between threads, at every run.
-//! - What in an epilogue would mean something else of a part (reductions across it, positions) is refused when it is planned.
+//! - A part of the rows or columns gives reductions across it, and positions, another meaning: planning refuses these.
 //!
 //! # Limits
 //! Operands are matrices of floats. A sum that is multiplied by a host scalar of 0 gives 0, whatever the sum is. With NCCL,
@@ -80,15 +82,19 @@ mod agreement;
 mod column;
 mod error;
 mod memory;
+mod parallel;
 mod row;
 mod rows;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod trees;
 
-pub use column::{ColumnParallel, ColumnSettings};
+pub use column::{ByColumns, ColumnParallel, ColumnSettings};
 pub use error::Error;
-pub use row::{Combine, Place, RowParallel, RowSettings};
+pub use parallel::Parallel;
+pub use row::{ByRows, Combine, Place, RowParallel, RowSettings};
+pub use settings::Settings;
 
 #[doc(inline)]
 pub use epilogue_runtime::{Communicator, CommunicatorError, LaunchedRank, Rendezvous};

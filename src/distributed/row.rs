@@ -1,24 +1,24 @@
 //! Products whose K is divided among ranks: partial sums, which the ranks add up.
 
-use epilogue_runtime::{Communicator, Device, DeviceTensor, Stream};
-use std::fmt;
-use std::marker::PhantomData;
+use epilogue_runtime::{Communicator, Device, DeviceTensor};
 
-use super::agreement::{Agreement, digest};
+use super::agreement::digest;
 use super::error::Error;
-use super::memory::Memory;
+use super::parallel::{Divided, Parallel, Plans, Run};
 use super::rows::{self, Owned, Rows, matrix, number_of_chunks};
+use super::settings::Settings;
 use super::trees::{self, Part};
-use crate::gemm::{self, Arithmetic, Gemm, Right};
-use crate::{Argument, Arguments, ElementType, Epilogue};
+use crate::evt::Tree;
+use crate::gemm::{self, Gemm, Right};
+use crate::{Argument, ElementType, Epilogue};
 
-/// Who gets the sum.
+/// Ranks that get the sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Combine {
     /// Every rank gets all of it: the results have M rows on every rank.
     #[default]
     AllReduce,
-    /// Rank r gets the r-th part of its rows: the results have M / ranks rows. What follows, such as a norm, is divided
+    /// Rank r gets the r-th part of its rows: the results have M / ranks rows. The next layers, as a norm, are divided
     /// among the ranks (*sequence parallel*), until a [`ColumnParallel`](super::ColumnParallel) gathers the rows.
     ReduceScatter,
 }
@@ -36,55 +36,6 @@ pub enum Place {
     Before,
 }
 
-/// What can be said of a [`RowParallel`]; [`Default`] is what one wants at first.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RowSettings {
-    combine: Combine,
-    place: Place,
-    chunks: Option<usize>,
-    arithmetic: Arithmetic,
-    always_agree: bool,
-}
-
-impl RowSettings {
-    /// Who gets the sum; by default every rank.
-    #[must_use]
-    pub fn combine(mut self, combine: Combine) -> Self {
-        self.combine = combine;
-        self
-    }
-
-    /// Where the epilogue is; by default after the sum.
-    #[must_use]
-    pub fn place(mut self, place: Place) -> Self {
-        self.place = place;
-        self
-    }
-
-    /// The number of chunks of rows: while one is summed, the next is multiplied. By default 4 from 1024 rows on, if the
-    /// epilogue allows it.
-    #[must_use]
-    pub fn chunks(mut self, chunks: usize) -> Self {
-        self.chunks = Some(chunks.max(1));
-        self
-    }
-
-    /// How the product is computed.
-    #[must_use]
-    pub fn arithmetic(mut self, arithmetic: Arithmetic) -> Self {
-        self.arithmetic = arithmetic;
-        self
-    }
-
-    /// With NCCL, whether ranks agree at every run and not only at the first of a shape: for looking for a mistake. It waits
-    /// for the GPU.
-    #[must_use]
-    pub fn always_agree(mut self, always_agree: bool) -> Self {
-        self.always_agree = always_agree;
-        self
-    }
-}
-
 /// A product whose K is divided among ranks: each has some columns of A and the same rows of B, and the ranks add up their
 /// partial sums.
 ///
@@ -93,62 +44,58 @@ impl RowSettings {
 ///
 /// Sums over ranks are in a fixed order between threads, and in NCCL's order on GPUs, which is the same at every run on the
 /// same computers. They are not the bits that one rank alone would get, since rounding depends on the order.
-pub struct RowParallel<E = ()> {
-    ranks: Communicator,
-    settings: RowSettings,
-    product: Gemm<()>,
-    /// What is applied to the sum, if it isn't before.
-    after: Option<Gemm<()>>,
-    chunks: usize,
-    agreement: Agreement,
-    memory: Memory,
-    epilogue: PhantomData<fn() -> E>,
+///
+/// With [`Combine::ReduceScatter`], tensors and column vectors of the epilogue have this rank's rows if it is after the sum.
+/// If it is before, inputs have all rows, and outputs this rank's.
+pub type RowParallel<E = ()> = Parallel<ByRows, E>;
+
+/// Settings of a [`RowParallel`]; start with [`Default`].
+pub type RowSettings = Settings<ByRows>;
+
+/// Settings that only a [`RowParallel`] has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByRows {
+    combine: Combine,
+    place: Place,
 }
 
-impl<E> fmt::Debug for RowParallel<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowParallel")
-            .field("ranks", &self.ranks)
-            .field("settings", &self.settings)
-            .field("product", &self.product)
-            .field("after", &self.after)
-            .field("chunks", &self.chunks)
-            .finish_non_exhaustive()
+impl RowSettings {
+    /// Sets the ranks that get the sum; by default all.
+    #[must_use]
+    pub fn combine(mut self, combine: Combine) -> Self {
+        self.divided.combine = combine;
+        self
+    }
+
+    /// Where the epilogue is; by default after the sum.
+    #[must_use]
+    pub fn place(mut self, place: Place) -> Self {
+        self.divided.place = place;
+        self
     }
 }
 
-impl RowParallel {
-    /// Plans the product of tensors like this rank's `a` (`[M, K]`) and `b` (`[K, N]`; one for each of several
-    /// accumulators). Every rank plans for itself.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn plan<'b, E: Epilogue>(
-        device: &Device,
-        ranks: &Communicator,
-        a: &DeviceTensor,
-        b: impl Into<Right<'b>>,
-    ) -> Result<RowParallel<E>, Error> {
-        Self::plan_with(device, ranks, a, b, RowSettings::default())
+impl Divided for ByRows {
+    const NAME: &'static str = "RowParallel";
+
+    fn exchanges(self) -> bool {
+        true
     }
 
-    /// [`plan`](Self::plan), and more is said of it.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn plan_with<'b, E: Epilogue>(
+    fn plans(
         device: &Device,
         ranks: &Communicator,
         a: &DeviceTensor,
-        b: impl Into<Right<'b>>,
-        settings: RowSettings,
-    ) -> Result<RowParallel<E>, Error> {
-        let (b, tree) = (b.into(), E::tree());
+        b: &Right<'_>,
+        tree: Tree,
+        settings: &RowSettings,
+    ) -> Result<Plans, Error> {
         let (m, _) = matrix("A", a)?;
-        let first = first(&b)?;
+        let first = first(b)?;
         matrix("B", first)?;
-        let extent = extent(m, ranks, settings.combine)?;
-        let whole = Rows { parts: parts(ranks, settings.combine), extent, range: 0..extent };
+        let ByRows { combine, place } = settings.divided;
+        let extent = extent(m, ranks, combine)?;
+        let whole = Rows { parts: parts(ranks, combine), extent, range: 0..extent };
         let sums = sums_of(a)?;
         let of = |tree| gemm::Builder::<()>::new(device, tree).arithmetic(settings.arithmetic);
         let planned = |chunks: usize, tree| -> Result<Gemm<()>, Error> {
@@ -156,7 +103,7 @@ impl RowParallel {
             let a = Rows { range, ..whole.clone() }.of(a)?;
             Ok(of(tree).operands(&a, b.clone())?.plan()?)
         };
-        let (product, after, asked) = if settings.place == Place::Before {
+        let (product, after, chunks) = if place == Place::Before {
             let probe = planned(1, tree.clone())?;
             trees::check_before(probe.tree())?;
             let chunks = number_of_chunks(probe.tree(), settings.chunks, extent)?;
@@ -165,7 +112,7 @@ impl RowParallel {
             let of_sums = trees::of_sums(tree.clone(), sums)?;
             let (a, b) = nothing(a, first, extent)?;
             let after = of(of_sums).operands(&a, &b)?.plan()?;
-            if settings.combine == Combine::ReduceScatter
+            if combine == Combine::ReduceScatter
                 && let Some(what) = trees::needs_all(after.tree(), Part::Rows)
             {
                 let advice = "use `Combine::AllReduce`";
@@ -174,121 +121,58 @@ impl RowParallel {
             let chunks = number_of_chunks(after.tree(), settings.chunks, extent)?;
             (planned(chunks, trees::partial(&tree, sums))?, Some(after), chunks)
         };
-        Ok(RowParallel {
-            ranks: ranks.clone(),
-            settings,
-            product,
-            after,
-            chunks: asked,
-            agreement: Agreement::default(),
-            memory: Memory::default(),
-            epilogue: PhantomData,
-        })
-    }
-}
-
-impl<E: Epilogue> RowParallel<E> {
-    /// Multiplies, adds up over the ranks, and applies the epilogue, on the device's default stream. All ranks must call it,
-    /// each on a thread of its own.
-    ///
-    /// Of [`Combine::ReduceScatter`], tensors and column vectors of the epilogue have this rank's rows if it is after the sum.
-    /// If it is before, inputs have all rows, and outputs this rank's.
-    ///
-    /// # Errors
-    /// [`Error`]. If it is found before anything runs (shapes, types, arguments, ranks that disagree), nothing has been
-    /// written on any rank.
-    pub fn run<'a, 'b>(
-        &self,
-        a: &DeviceTensor,
-        b: impl Into<Right<'b>>,
-        arguments: E::Arguments<'a>,
-    ) -> Result<(), Error> {
-        self.run_on(&self.product.device().default_stream(), a, b, arguments)
+        Ok(Plans { product, after, chunks })
     }
 
-    /// [`run`](Self::run) on the given stream; the sums over ranks are on another, which is ordered with it.
-    ///
-    /// # Errors
-    /// Those of [`run`](Self::run).
-    pub fn run_on<'a, 'b>(
-        &self,
-        stream: &Stream,
-        a: &DeviceTensor,
-        b: impl Into<Right<'b>>,
-        arguments: E::Arguments<'a>,
-    ) -> Result<(), Error> {
-        let (b, arguments) = (b.into(), arguments.arguments());
-        let put = |stream: &Stream, between: &Stream| self.put(stream, between, a, &b, &arguments);
-        let (device, always) = (self.product.device(), self.settings.always_agree);
-        self.agreement.run(&self.ranks, device, stream, always, put, || self.description(a, &b))
-    }
-
-    /// What must be the same on all ranks.
-    fn description(&self, a: &DeviceTensor, b: &Right<'_>) -> Result<String, Error> {
+    fn description<E: Epilogue>(of: &RowParallel<E>, a: &DeviceTensor, b: &Right<'_>) -> Result<String, Error> {
         let (m, n, tree) = (a.shape()[0], first(b)?.shape()[1], E::tree());
-        let RowSettings { combine, place, .. } = self.settings;
-        let summed: Vec<&str> = match &self.after {
+        let ByRows { combine, place } = of.settings.divided;
+        let summed: Vec<&str> = match of.epilogue() {
             Some(_) => vec![sums_of(a)?.name()],
-            None => self.product.tree().outputs().iter().map(|output| output.element.name()).collect(),
+            None => of.product().tree().outputs().iter().map(|output| output.element.name()).collect(),
         };
         Ok(format!(
             "call=row-parallel product;rows={m};columns={n};combination={combine:?};place of the epilogue={place:?};\
              chunks={};element types={};epilogue={} ({})",
-            self.chunks,
+            of.chunks(),
             summed.join(", "),
             tree.name(),
             digest(&format!("{:?}", tree.nodes())),
         ))
     }
 
-    /// Puts everything on the streams: of the products, and of what the ranks do together.
-    fn put(
-        &self,
-        stream: &Stream,
-        between: &Stream,
-        a: &DeviceTensor,
-        b: &Right<'_>,
-        arguments: &[Argument<'_>],
-    ) -> Result<(), Error> {
-        let ((m, _), (_, n)) = (matrix("A", a)?, matrix("B", first(b)?)?);
-        let extent = extent(m, &self.ranks, self.settings.combine)?;
-        let parts = parts(&self.ranks, self.settings.combine);
-        let all: Vec<Rows> =
-            rows::chunks(extent, self.chunks).into_iter().map(|range| Rows { parts, extent, range }).collect();
-        let memory = self.memory.take(stream, self.shapes(&all, n))?;
-        let per_chunk = (memory.tensors.len() / all.len()).max(1);
-        let mut of_chunk: Vec<Vec<DeviceTensor>> = memory.tensors.chunks(per_chunk).map(<[_]>::to_vec).collect();
-        match &self.after {
-            None => {
-                for (rows, sent) in all.iter().zip(&mut of_chunk) {
-                    self.before(stream, between, (a, b), arguments, rows, sent)?;
-                }
-            }
-            // The next chunk is multiplied before the epilogue of this one waits for its sum.
-            Some(after) => {
-                let mut waiting: Option<(&Rows, Vec<DeviceTensor>)> = None;
-                for (rows, tensors) in all.iter().zip(of_chunk) {
-                    let sums = self.partial(stream, between, (a, b), rows, tensors)?;
-                    if let Some((rows, sums)) = waiting.replace((rows, sums)) {
-                        Self::apply(after, stream, (a, first(b)?), arguments, rows, &sums)?;
-                    }
-                }
-                if let Some((rows, sums)) = waiting {
-                    Self::apply(after, stream, (a, first(b)?), arguments, rows, &sums)?;
-                }
-            }
-        }
-        self.memory.put(stream, memory);
-        Ok(())
+    fn put<E>(of: &RowParallel<E>, run: &Run<'_, '_, '_>) -> Result<(), Error> {
+        let ((m, _), (_, n)) = (matrix("A", run.a)?, matrix("B", first(run.b)?)?);
+        let combine = of.settings.divided.combine;
+        let all = of.rows(parts(&of.ranks, combine), extent(m, &of.ranks, combine)?);
+        let shapes = of.shapes(&all, n);
+        let Some(after) = of.epilogue() else {
+            let whole = |rows: &Rows, mut sent: Vec<DeviceTensor>| {
+                of.before(run, rows, &mut sent)?;
+                Ok(Vec::new())
+            };
+            return of.by_chunks(run.stream, &all, shapes, whole, |_, _| Ok(()));
+        };
+        let multiply = |rows: &Rows, tensors| of.partial(run, rows, tensors);
+        let apply = |rows: &Rows, sums: &[DeviceTensor]| apply(after, run, rows, sums);
+        of.by_chunks(run.stream, &all, shapes, multiply, apply)
+    }
+}
+
+impl<E> RowParallel<E> {
+    /// The plan of the epilogue that is applied to the sum, if it is after it: a product without terms.
+    #[must_use]
+    pub fn epilogue(&self) -> Option<&Gemm<()>> {
+        self.plans.after.as_ref()
     }
 
     /// The tensors of a run: for each chunk the outputs of its product and, if an epilogue follows a reduce-scatter, this
     /// rank's parts of their sums.
     fn shapes(&self, all: &[Rows], n: usize) -> Vec<(ElementType, Vec<usize>)> {
-        let received = self.after.is_some() && self.settings.combine == Combine::ReduceScatter;
+        let received = self.epilogue().is_some() && self.settings.divided.combine == Combine::ReduceScatter;
         let mut shapes = Vec::new();
         for rows in all {
-            let outputs = || self.product.tree().outputs().iter();
+            let outputs = || self.product().tree().outputs().iter();
             shapes.extend(outputs().map(|output| (output.element, rows.shape(n))));
             if received {
                 shapes.extend(outputs().map(|output| (output.element, vec![rows.range.len(), n])));
@@ -300,82 +184,28 @@ impl<E: Epilogue> RowParallel<E> {
     /// The partial sums of some rows, and their sums over the ranks.
     fn partial(
         &self,
-        stream: &Stream,
-        between: &Stream,
-        (a, b): (&DeviceTensor, &Right<'_>),
+        run: &Run<'_, '_, '_>,
         rows: &Rows,
         mut sent: Vec<DeviceTensor>,
     ) -> Result<Vec<DeviceTensor>, Error> {
-        let mut received = sent.split_off(self.product.tree().outputs().len());
+        let mut received = sent.split_off(self.product().tree().outputs().len());
         let outputs: Vec<Argument<'_>> = sent.iter_mut().map(Argument::Output).collect();
-        self.product.run_arguments(stream, &rows.of(a)?, b.clone(), &outputs)?;
-        if self.settings.combine == Combine::AllReduce {
+        self.product().run_arguments(run.stream, &rows.of(run.a)?, run.b.clone(), &outputs)?;
+        if self.settings.divided.combine == Combine::AllReduce {
             for sum in &mut sent {
-                self.ranks.all_reduce_in_place(sum, between)?;
+                self.ranks.all_reduce_in_place(sum, run.between)?;
             }
             return Ok(sent);
         }
         for (sent, received) in sent.iter().zip(&mut received) {
-            self.ranks.reduce_scatter(sent, received, between)?;
+            self.ranks.reduce_scatter(sent, received, run.between)?;
         }
         Ok(received)
     }
 
-    /// Applies the epilogue to some rows of the sums.
-    fn apply(
-        after: &Gemm<()>,
-        stream: &Stream,
-        (a, b): (&DeviceTensor, &DeviceTensor),
-        arguments: &[Argument<'_>],
-        rows: &Rows,
-        sums: &[DeviceTensor],
-    ) -> Result<(), Error> {
-        // The sums have one part of the rows, whatever the product had.
-        let Rows { extent, range, .. } = rows.clone();
-        let length = range.len();
-        let all = length == extent;
-        let rows = Rows { parts: 1, extent, range };
-        let own = after.tree().parameters().len() - sums.len();
-        let (names, columns) = (after.tree().argument_names().count() - sums.len(), b.shape()[1]);
-        if arguments.len() != names {
-            let names = after.tree().argument_names().collect();
-            return Err(
-                gemm::Error::ArgumentCount { epilogue: after.tree().name(), given: arguments.len(), names }.into()
-            );
-        }
-        let placed = |sums: Vec<Owned>| -> Result<Vec<Owned>, Error> {
-            let mut given = rows::whole(arguments)?;
-            given.splice(own..own, sums);
-            Ok(given)
-        };
-        let mut owned = if all {
-            placed(sums.iter().cloned().map(Owned::Input).collect())?
-        } else {
-            // The sums are of these rows already: they take the place of what stands for them here.
-            let whole = sums[0].device().without_memory(sums[0].element_type(), [extent, columns])?;
-            let mut stand_ins = placed(sums.iter().map(|_| Owned::Input(whole.clone())).collect())?;
-            let mut part = rows::arguments(after.tree(), &Owned::borrowed(&mut stand_ins), &rows, columns)?;
-            for (place, sum) in part[own..].iter_mut().zip(sums) {
-                *place = Owned::Input(sum.clone());
-            }
-            part
-        };
-        let (a, b) = nothing(a, b, length)?;
-        after.run_arguments(stream, &a, &b, &Owned::borrowed(&mut owned))?;
-        Ok(())
-    }
-
     /// The product of some rows with the epilogue, and the sums of what it gives.
-    fn before(
-        &self,
-        stream: &Stream,
-        between: &Stream,
-        (a, b): (&DeviceTensor, &Right<'_>),
-        arguments: &[Argument<'_>],
-        rows: &Rows,
-        sent: &mut [DeviceTensor],
-    ) -> Result<(), Error> {
-        let (tree, n) = (self.product.tree(), first(b)?.shape()[1]);
+    fn before(&self, run: &Run<'_, '_, '_>, rows: &Rows, sent: &mut [DeviceTensor]) -> Result<(), Error> {
+        let (tree, n, arguments) = (self.product().tree(), first(run.b)?.shape()[1], run.arguments);
         let (inputs, results) = arguments.split_at(tree.parameters().len().min(arguments.len()));
         if results.len() != sent.len() {
             let names = tree.argument_names().collect();
@@ -385,7 +215,7 @@ impl<E: Epilogue> RowParallel<E> {
         let mut given = rows::whole(inputs)?;
         for output in tree.outputs() {
             let all = [rows.parts * rows.extent, n];
-            given.push(Owned::Output(self.product.device().without_memory(output.element, all)?));
+            given.push(Owned::Output(self.product().device().without_memory(output.element, all)?));
         }
         let mut own = rows::arguments(tree, &Owned::borrowed(&mut given), rows, n)?;
         for (place, sent) in own[inputs.len()..].iter_mut().zip(&*sent) {
@@ -404,35 +234,51 @@ impl<E: Epilogue> RowParallel<E> {
             }
             parts.push(result.slice(0, rows.range.clone())?);
         }
-        self.product.run_arguments(stream, &rows.of(a)?, b.clone(), &Owned::borrowed(&mut own))?;
+        self.product().run_arguments(run.stream, &rows.of(run.a)?, run.b.clone(), &Owned::borrowed(&mut own))?;
         for (sent, part) in sent.iter().zip(&mut parts) {
-            match self.settings.combine {
-                Combine::AllReduce => self.ranks.all_reduce(sent, part, between)?,
-                Combine::ReduceScatter => self.ranks.reduce_scatter(sent, part, between)?,
+            match self.settings.divided.combine {
+                Combine::AllReduce => self.ranks.all_reduce(sent, part, run.between)?,
+                Combine::ReduceScatter => self.ranks.reduce_scatter(sent, part, run.between)?,
             }
         }
         Ok(())
     }
 }
 
-impl<E> RowParallel<E> {
-    /// The number of chunks of rows that a run is cut into, at most.
-    #[must_use]
-    pub fn chunks(&self) -> usize {
-        self.chunks
+/// Applies the epilogue to some rows of the sums.
+fn apply(after: &Gemm<()>, run: &Run<'_, '_, '_>, rows: &Rows, sums: &[DeviceTensor]) -> Result<(), Error> {
+    let (b, arguments) = (first(run.b)?, run.arguments);
+    // The sums have one part of the rows, whatever the product had.
+    let Rows { extent, range, .. } = rows.clone();
+    let length = range.len();
+    let all = length == extent;
+    let rows = Rows { parts: 1, extent, range };
+    let own = after.tree().parameters().len() - sums.len();
+    let (names, columns) = (after.tree().argument_names().count() - sums.len(), b.shape()[1]);
+    if arguments.len() != names {
+        let names = after.tree().argument_names().collect();
+        return Err(gemm::Error::ArgumentCount { epilogue: after.tree().name(), given: arguments.len(), names }.into());
     }
-
-    /// The plan of this rank's product: with the epilogue if that is before the sum, else of the partial sums.
-    #[must_use]
-    pub fn product(&self) -> &Gemm<()> {
-        &self.product
-    }
-
-    /// The plan of the epilogue that is applied to the sum, if it is after it: a product of which nothing is read.
-    #[must_use]
-    pub fn epilogue(&self) -> Option<&Gemm<()>> {
-        self.after.as_ref()
-    }
+    let placed = |sums: Vec<Owned>| -> Result<Vec<Owned>, Error> {
+        let mut given = rows::whole(arguments)?;
+        given.splice(own..own, sums);
+        Ok(given)
+    };
+    let mut owned = if all {
+        placed(sums.iter().cloned().map(Owned::Input).collect())?
+    } else {
+        // The sums are of these rows already: they take the place of what stands for them here.
+        let whole = sums[0].device().without_memory(sums[0].element_type(), [extent, columns])?;
+        let mut stand_ins = placed(sums.iter().map(|_| Owned::Input(whole.clone())).collect())?;
+        let mut part = rows::arguments(after.tree(), &Owned::borrowed(&mut stand_ins), &rows, columns)?;
+        for (place, sum) in part[own..].iter_mut().zip(sums) {
+            *place = Owned::Input(sum.clone());
+        }
+        part
+    };
+    let (a, b) = nothing(run.a, b, length)?;
+    after.run_arguments(run.stream, &a, &b, &Owned::borrowed(&mut owned))?;
+    Ok(())
 }
 
 fn first<'a>(b: &Right<'a>) -> Result<&'a DeviceTensor, Error> {

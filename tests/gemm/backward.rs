@@ -7,8 +7,8 @@ use epilogue::gemm::{Builder, Instruction, Major, Problem, SplitK, Tile};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
+use epilogue_testing::case::{Family, Kernel};
 
-use crate::case::{Family, Kernel};
 use crate::hopper::{BF16, device, planned, small_tiles};
 
 #[elementwise]

@@ -7,8 +7,8 @@ use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, T
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
+use epilogue_testing::case::{Family, Kernel, choices};
 
-use crate::case::{Family, Kernel, choices};
 use crate::hopper::{device, planned, small_tiles};
 
 const N: usize = 83;

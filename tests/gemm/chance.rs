@@ -8,8 +8,8 @@ use epilogue::gemm::{Problem, SplitK};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::Completion;
 use epilogue_runtime::testing;
+use epilogue_testing::case::choices;
 
-use crate::case::choices;
 use crate::hopper::{device, planned, small_tiles};
 
 const M: usize = 70;

@@ -6,13 +6,13 @@ use epilogue::gemm::{Arithmetic, Builder, Problem, Right, filter, gradient_filte
 use epilogue::{Arch, Argument, Device, ElementType};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::testing;
+use epilogue_testing::placement::{Placed, Placement};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use crate::convolution::Shape;
 use crate::convolution_boxes::small;
-use crate::placement::{Placed, Placement};
 
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()

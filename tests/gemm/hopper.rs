@@ -8,8 +8,7 @@ use epilogue::gemm::{Arithmetic, Builder, Error, KernelKey, Major, Problem, Spli
 use epilogue::{Argument, Device, ElementType, ops};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Module, Options};
 use epilogue_runtime::{Arch, testing};
-
-use crate::case::{Family, Kernel};
+use epilogue_testing::case::{Family, Kernel};
 
 pub(crate) const BF16: Family = Family {
     elements: (ElementType::BF16, ElementType::BF16),

@@ -10,9 +10,9 @@ use epilogue::gemm::{
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
+use epilogue_testing::case::{Family, Kernel};
 use half::bf16;
 
-use crate::case::{Family, Kernel};
 use crate::hopper::{BF16, device, tile};
 use crate::in_tile::{ColumnSoftmax, check, of_rows, random_trees};
 use crate::phases;

@@ -10,9 +10,9 @@ use epilogue::gemm::{Arithmetic, Builder, Error, Finish, Instruction, Major, Pro
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
+use epilogue_testing::case::{Family, Kernel, choices};
 use half::bf16;
 
-use crate::case::{Family, Kernel, choices};
 use crate::hopper::{BF16, device, tile};
 use crate::phases;
 

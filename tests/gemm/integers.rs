@@ -7,8 +7,7 @@ use epilogue::evt::{BroadcastClass, Tree, TreeBuilder, Types};
 use epilogue::gemm::{Builder, SplitK, sm90};
 use epilogue::{Argument, Device, ElementType};
 use epilogue_runtime::{Arch, testing};
-
-use crate::placement::{Placed, Placement};
+use epilogue_testing::placement::{Placed, Placement};
 
 const OUTPUTS: [(&str, ElementType); 4] =
     [("narrow", ElementType::I32), ("wide", ElementType::I64), ("rounded", ElementType::F32), ("cut", ElementType::I8)];

@@ -7,10 +7,10 @@ use epilogue::gemm::{Builder, Error, SplitK};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::Completion;
 use epilogue_runtime::testing;
+use epilogue_testing::placement::{Digits, Placement};
 
 use crate::hopper::{device, small_tiles, tile};
 use crate::layouts::{K, check_order, ranks_of_maps};
-use crate::placement::{Digits, Placement};
 
 /// Two matrices that are read, one of which is written in place, and two results, of elements of 2 and of 4 bytes.
 #[epilogue]

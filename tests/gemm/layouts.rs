@@ -8,9 +8,9 @@ use epilogue::prelude::*;
 use epilogue::{Argument, DeviceTensor};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
+use epilogue_testing::placement::{Digits, Placed, Placement};
 
 use crate::hopper::{device, small_tiles};
-use crate::placement::{Digits, Placed, Placement};
 
 /// Matrices of every kind that is read or written: numbers, integers, truth values, bits, in place, with BLAS's beta; and
 /// vectors, which are read, stored, or results of reductions.

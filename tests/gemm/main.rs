@@ -4,7 +4,6 @@ mod backward;
 mod batches;
 mod bits;
 mod bundle;
-mod case;
 mod chance;
 mod concurrent;
 mod convolution;
@@ -17,7 +16,6 @@ mod convolution_random;
 mod convolution_windows;
 mod depth;
 mod described;
-mod divided;
 mod exponentials;
 mod gated;
 mod graph;
@@ -35,14 +33,10 @@ mod packed;
 mod phases;
 mod picked;
 mod picked_sm90;
-mod picking;
-mod placement;
 mod reducers;
 mod repack;
 mod scaled;
-mod scaling;
 mod scattered;
-mod scattering;
 mod stream_k;
 mod traced;
 mod typed;
@@ -52,11 +46,10 @@ use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;
 use epilogue::{Device, ElementType};
 use epilogue_runtime::testing;
+use epilogue_testing::case::{Family, Kernel};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-
-use self::case::{Family, Kernel};
 
 /// Kernels of a family, and products run on each.
 struct Amount {

@@ -9,9 +9,9 @@ use epilogue::prelude::*;
 use epilogue::{Arch, DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Module, Options};
 use epilogue_runtime::{Output, testing};
+use epilogue_testing::case::{Family, Kernel};
 use half::f16;
 
-use crate::case::{Family, Kernel};
 use crate::groups::rough;
 use crate::hopper::{BF16, device, planned, tile};
 

@@ -8,8 +8,8 @@ use epilogue::gemm::{Arithmetic, Builder, Error, Instruction, Knob, Major, Probl
 use epilogue::{Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
+use epilogue_testing::case::{Family, Kernel};
 
-use crate::case::{Family, Kernel};
 use crate::hopper::{BF16, plain, tile, tree};
 
 fn device(completion: Completion, seed: u64, detector: Detector) -> Device {

@@ -9,8 +9,8 @@ use epilogue::expr::Op;
 use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, ElementType, Gemm};
 use epilogue_runtime::Arch;
+use epilogue_testing::placement::{Placed, Placement};
 
-use crate::placement::{Placed, Placement};
 use crate::trial::{Kill, Subject, Text, stopped};
 
 /// A kernel, and the products on which it is tried.

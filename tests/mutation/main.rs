@@ -12,9 +12,6 @@ mod gemm;
 mod groups;
 mod in_tile;
 mod place;
-#[path = "../gemm/placement.rs"]
-#[allow(dead_code, reason = "shared with the random products")]
-mod placement;
 mod survivors;
 mod te;
 mod trial;

@@ -1,10 +1,10 @@
 //! Lowered programs, run by the interpreter, compared with sums and recurrences computed directly.
 
-use crate::tutorial::{cross_thread, row_sums};
 use crate::values::integers;
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, Schedule, TeError, Tensor};
 use epilogue_runtime::testing;
+use epilogue_testing::tutorial::{cross_thread, row_sums};
 use proptest::prelude::*;
 
 /// Runs a schedule of row sums on an n×m matrix and compares.

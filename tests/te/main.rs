@@ -25,5 +25,4 @@ mod ops;
 mod schedule;
 #[cfg(feature = "native")]
 mod status;
-mod tutorial;
 mod values;

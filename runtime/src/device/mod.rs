@@ -22,7 +22,7 @@ use crate::compile::bundle::opened::Bundle;
 use crate::compile::bundle::recorder::Recorder;
 use crate::compile::compiler::Compiler;
 use crate::compile::source::Output;
-use crate::device::cuda::{Context, CudaStream};
+use crate::device::cuda::{CudaStream, Gpu};
 use crate::device::emulated::Emulator;
 use crate::device::loaded::Loaded;
 use crate::device::properties::Properties;
@@ -95,7 +95,7 @@ struct Inner {
 pub(crate) enum Backend {
     Host,
     Cuda {
-        context: &'static Context,
+        gpu: &'static Gpu,
         stream: Arc<CudaStream>,
     },
     #[cfg_attr(not(feature = "emulated"), allow(dead_code, reason = "there is none"))]
@@ -123,10 +123,10 @@ impl Device {
         if let Some(device) = gpus.get(&ordinal) {
             return Ok(device.clone());
         }
-        let context = Context::get(ordinal)?;
-        let stream = Arc::clone(context.default_stream()?);
+        let gpu = Gpu::get(ordinal)?;
+        let stream = Arc::clone(gpu.default_stream()?);
         let kind = DeviceKind::Cuda { ordinal };
-        let device = Self::with(kind, context.properties.clone(), Backend::Cuda { context, stream });
+        let device = Self::with(kind, gpu.context.properties.clone(), Backend::Cuda { gpu, stream });
         gpus.insert(ordinal, device.clone());
         Ok(device)
     }

@@ -10,7 +10,7 @@ use cudarc::driver::{
 
 use super::Kept;
 use super::scope::{Scope, strided};
-use crate::device::cuda::{self, Allocation, Context};
+use crate::device::cuda::{self, Allocation, Gpu};
 use crate::device::{Backend, Device};
 use crate::error::exchange::ExchangeError;
 use crate::error::{Error, LayoutError, Result};
@@ -41,7 +41,7 @@ impl Stream {
     /// [`Error::Unsupported`] for a device that is not a GPU; [`Error::Device`] for a stream of another GPU, or of a
     /// context that is not the GPU's primary one.
     pub fn of_cudarc(device: &Device, stream: &Arc<CudaStream>) -> Result<Self> {
-        let on = cuda::CudaStream::of_cudarc(gpu(device)?, stream);
+        let on = cuda::CudaStream::of_cudarc(&gpu(device)?.context, stream);
         let on = on.ok_or_else(|| foreign(device, "the stream", stream))?;
         Ok(Self::on_cuda(device, on))
     }
@@ -60,8 +60,8 @@ impl Device {
         mut slice: CudaSlice<T>,
         shape: impl AsRef<[usize]>,
     ) -> Result<DeviceTensor> {
-        let (context, stream) = (gpu(self)?, Arc::clone(slice.stream()));
-        let on = cuda::CudaStream::of_cudarc(context, &stream).ok_or_else(|| foreign(self, "a slice", &stream))?;
+        let (gpu, stream) = (gpu(self)?, Arc::clone(slice.stream()));
+        let on = cuda::CudaStream::of_cudarc(&gpu.context, &stream).ok_or_else(|| foreign(self, "a slice", &stream))?;
         check_length(shape.as_ref(), slice.len())?;
         let layout = Layout::packed(shape.as_ref(), size_of::<T>())?;
         let (bytes, alignment, element) = (slice.num_bytes(), size_of::<T>(), T::TYPE);
@@ -70,7 +70,7 @@ impl Device {
             return Err(LayoutError::Misaligned { address, alignment, element }.into());
         }
         // SAFETY: the slice owns the memory, of this context, and is kept.
-        let allocation = unsafe { Allocation::kept_by(context, address, true, Box::new(slice)) };
+        let allocation = unsafe { Allocation::kept_by(gpu, address, true, Box::new(slice)) };
         allocation.follow(&on)?;
         let buffer = Buffer::new(self.clone(), bytes, Memory::Cuda(allocation));
         Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
@@ -216,7 +216,7 @@ impl<'env> Scope<'env> {
             return Err(LayoutError::Misaligned { address, alignment, element }.into());
         }
         // SAFETY: 'env outlives this scope, which ends the use of the memory when it is dropped.
-        let allocation = unsafe { Allocation::lent(lender.context, address, writable) };
+        let allocation = unsafe { Allocation::lent(lender.gpu, address, writable) };
         allocation.follow(&lender.on)?;
         let buffer = Arc::new(Buffer::new(self.device().clone(), bytes, Memory::Cuda(allocation)));
         let lent = Arc::clone(&buffer);
@@ -232,19 +232,19 @@ impl<'env> Scope<'env> {
 
 /// Whose memory is lent: the stream that its owner orders it by.
 struct Lender {
-    context: &'static Context,
+    gpu: &'static Gpu,
     stream: Arc<CudaStream>,
     on: Arc<cuda::CudaStream>,
 }
 
 impl Lender {
     fn new(device: &Device, stream: &Arc<CudaStream>) -> Result<Self> {
-        let context = gpu(device)?;
-        let on = cuda::CudaStream::of_cudarc(context, stream).ok_or_else(|| foreign(device, "a slice", stream))?;
+        let gpu = gpu(device)?;
+        let on = cuda::CudaStream::of_cudarc(&gpu.context, stream).ok_or_else(|| foreign(device, "a slice", stream))?;
         if on.capture_id()?.is_some() {
             return Err(cuda::lent_only());
         }
-        Ok(Self { context, stream: Arc::clone(stream), on: Arc::new(on) })
+        Ok(Self { gpu, stream: Arc::clone(stream), on: Arc::new(on) })
     }
 }
 
@@ -255,7 +255,7 @@ fn kept_slice<T: Element>(allocation: &Allocation) -> Option<&CudaSlice<T>> {
 /// Makes cudarc's later work wait for all work on the memory.
 fn release<T: Element>(device: &Device, allocation: &Allocation) -> Result<()> {
     let stream = kept_slice::<T>(allocation).ok_or_else(not_taken)?.stream();
-    let on = cuda::CudaStream::of_cudarc(gpu(device)?, stream).ok_or_else(not_taken)?;
+    let on = cuda::CudaStream::of_cudarc(&gpu(device)?.context, stream).ok_or_else(not_taken)?;
     allocation.precede(&Arc::new(on))
 }
 
@@ -276,9 +276,9 @@ fn check_recorded(stream: &CudaStream) -> Result<()> {
     })
 }
 
-fn gpu(device: &Device) -> Result<&'static Context> {
+fn gpu(device: &Device) -> Result<&'static Gpu> {
     match device.backend() {
-        Backend::Cuda { context, .. } => Ok(context),
+        Backend::Cuda { gpu, .. } => Ok(gpu),
         Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
             Err(device.unsupported("use cudarc's memory and streams", "open the GPU with `Device::cuda`"))
         }

@@ -111,9 +111,9 @@ impl Drop for Ended {
 impl Graph {
     fn new(device: &Device, launches: Vec<RecordedLaunch>) -> Result<Self> {
         let executable = match device.backend() {
-            Backend::Cuda { context, .. } if !launches.is_empty() => {
-                Some(ExecutableGraph::of(context, |stream| launches.iter().try_for_each(|one| one.launch_on(stream)))?)
-            }
+            Backend::Cuda { gpu, .. } if !launches.is_empty() => Some(ExecutableGraph::of(&gpu.context, |stream| {
+                launches.iter().try_for_each(|one| one.launch_on(stream))
+            })?),
             Backend::Cuda { .. } | Backend::Emulated(_) | Backend::Host | Backend::Target(_) => None,
         };
         trace::event!(DEBUG, "captured", device = trace::text(device), launches = launches.len());

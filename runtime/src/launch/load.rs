@@ -98,10 +98,10 @@ impl Device {
         };
         let has_sites = !compiled.sites.is_empty();
         let code = match self.backend() {
-            Backend::Cuda { context, .. } => {
-                let function = Function::load(context, &compiled.cubin, entry)?;
+            Backend::Cuda { gpu, .. } => {
+                let function = Function::load(gpu, &compiled.cubin, entry)?;
                 if has_sites {
-                    let variable = register(&|| HostRecord::new(context).map(Record::Cuda))?;
+                    let variable = register(&|| HostRecord::new(&gpu.context).map(Record::Cuda))?;
                     function.write_variable(STATUS_VARIABLE, &variable)?;
                 }
                 Code::Cuda(function)

@@ -77,7 +77,7 @@ impl Device {
     pub fn new_stream(&self) -> Result<Stream> {
         let kind = match self.backend() {
             Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
-            Backend::Cuda { context, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(context)?)),
+            Backend::Cuda { gpu, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(&gpu.context)?)),
             Backend::Target(_) => StreamKind::Dry,
         };
         Ok(Stream::new(self.clone(), kind, Arc::new(self.status().seen())))
@@ -115,9 +115,9 @@ impl Stream {
     /// result is dropped. (Tensors used on it may live longer.)
     pub unsafe fn borrow(device: &Device, stream: cudarc::driver::sys::CUstream) -> Result<Self> {
         match device.backend() {
-            Backend::Cuda { context, .. } => {
+            Backend::Cuda { gpu, .. } => {
                 // SAFETY: the caller's promise.
-                let stream = unsafe { CudaStream::borrow(context, stream) };
+                let stream = unsafe { CudaStream::borrow(&gpu.context, stream) };
                 Ok(Self::on_cuda(device, stream))
             }
             Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {

@@ -46,7 +46,7 @@ impl Device {
                 memory.write(0, bytes)?;
                 Memory::Host(memory)
             }
-            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::holding(context, bytes)?),
+            Backend::Cuda { gpu, .. } => Memory::Cuda(Allocation::holding(gpu, bytes)?),
             Backend::Emulated(emulator) => {
                 Memory::Emulated(EmulatedMemory::holding(emulator, bytes, &label(element, shape))?)
             }
@@ -73,7 +73,7 @@ impl Device {
         let bytes = layout.len() * element.size();
         let memory = match self.backend() {
             Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
-            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::zeroed(context, bytes)?),
+            Backend::Cuda { gpu, .. } => Memory::Cuda(Allocation::zeroed(gpu, bytes)?),
             Backend::Emulated(emulator) => {
                 Memory::Emulated(EmulatedMemory::zeroed(emulator, bytes, &label(element, shape.as_ref()))?)
             }
@@ -99,7 +99,7 @@ impl Device {
         let bytes = layout.len() * element.size();
         let memory = match self.backend() {
             Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
-            Backend::Cuda { context, .. } => Memory::Cuda(Allocation::uninitialised(context, bytes)?),
+            Backend::Cuda { gpu, .. } => Memory::Cuda(Allocation::uninitialised(gpu, bytes)?),
             Backend::Emulated(emulator) => {
                 Memory::Emulated(EmulatedMemory::uninitialised(emulator, bytes, &label(element, shape))?)
             }

@@ -86,7 +86,7 @@ impl DeviceTensor {
         shape: impl AsRef<[usize]>,
         strides: impl AsRef<[isize]>,
     ) -> Result<Self> {
-        let Backend::Cuda { context, .. } = device.backend() else {
+        let Backend::Cuda { gpu, .. } = device.backend() else {
             return Err(device.unsupported("hold CUDA memory", "open the GPU with `Device::cuda`"));
         };
         let alignment = element.size();
@@ -95,7 +95,7 @@ impl DeviceTensor {
             return Err(LayoutError::Misaligned { address, alignment, element }.into());
         }
         // SAFETY: the caller's promise.
-        let allocation = unsafe { Allocation::borrow(context, address) };
+        let allocation = unsafe { Allocation::borrow(gpu, address) };
         let buffer = Buffer::new(device.clone(), layout.span() * alignment, Memory::Cuda(allocation));
         Ok(Self::new(Arc::new(buffer), element, layout))
     }

@@ -55,10 +55,9 @@ use self::kernel::Runs;
 use self::pattern::fused::Reduction;
 use self::pattern::reads::refused;
 use self::pattern::recurrence::Recurrence;
-use self::run::backend;
-use self::run::scan::ScanKernel;
-use self::run::several::SeveralKernels;
-use self::split::by_shape::{Contents, KernelSequence};
+use self::run::{backend, kernels};
+use self::split::by_shape::Contents;
+use self::split::sequence::KernelSequence;
 use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
 
@@ -247,11 +246,11 @@ impl Automatic {
             }
             Pattern::Sequence(sequence) => {
                 let signature = Signature::new(&sequence.parameters, sequence.inputs);
-                (signature, Box::new(SeveralKernels::new(backend, sequence, self.order, None)?))
+                (signature, Box::new(kernels::several(backend, sequence, self.order, None)?))
             }
             Pattern::Scan(recurrence) => {
                 let signature = of(&recurrence.parameters, recurrence.outputs.len());
-                (signature, Box::new(ScanKernel::new(backend, *recurrence, self.order)?))
+                (signature, Box::new(kernels::scan(backend, *recurrence, self.order)?))
             }
         };
         Ok(Kernel::new(device, signature, kernels))

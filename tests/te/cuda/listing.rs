@@ -1,9 +1,9 @@
 //! The CUDA listing of TVM's reduction tutorial: the same text, except for two mistakes of that kernel.
 
 use epilogue::te;
+use epilogue_testing::tutorial::{cross_thread, row_sums};
 
 use crate::case::{device, lacks_nvrtc};
-use crate::tutorial::{cross_thread, row_sums};
 
 const TVM: &str = include_str!("../../golden/te/reduction_cuda_tvm.cu");
 const MENDED: &str = include_str!("../../golden/te/reduction_cuda.cu");

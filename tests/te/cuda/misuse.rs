@@ -2,9 +2,9 @@
 
 use epilogue::te::{self, DType, Kernel, RunError, TeError};
 use epilogue::{Argument, Device, ElementType};
+use epilogue_testing::tutorial::{cross_thread, row_sums};
 
 use crate::case::{Numbers, device, lacks_nvrtc, read};
-use crate::tutorial::{cross_thread, row_sums};
 
 fn kernel() -> Result<Kernel, TeError> {
     let (a, b) = row_sums()?;

@@ -3,10 +3,10 @@
 use epilogue::ElementType;
 use epilogue::te::{self, DType, Expr, Reducer, Schedule, TeError, Tensor};
 use epilogue_runtime::testing::cases;
+use epilogue_testing::tutorial::{cross_thread, row_sums};
 use proptest::prelude::*;
 
 use crate::case::{Numbers, lacks_nvrtc, run};
-use crate::tutorial::{cross_thread, row_sums};
 use crate::values::integers;
 
 #[test]

@@ -7,11 +7,11 @@ mod both;
 mod expressions;
 mod schedules;
 
-use crate::tutorial::{cross_thread, row_sums};
 use both::{agree, input, output};
 use epilogue::ElementType;
 use epilogue::te::{self, Schedule, TeError, Tensor};
 use epilogue_runtime::testing;
+use epilogue_testing::tutorial::{cross_thread, row_sums};
 use proptest::prelude::*;
 
 /// Numbers of every sign and size, so that another order of summation would show.

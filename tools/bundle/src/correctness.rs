@@ -5,10 +5,10 @@ use epilogue::ElementType;
 use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;
 use epilogue_runtime::Arch;
+use epilogue_testing::case::{Family, Kernel};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::case::{Family, Kernel};
 use crate::machine::Machine;
 use crate::options::On;
 use crate::step::Step;

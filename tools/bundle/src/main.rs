@@ -11,42 +11,25 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod agenda;
-#[allow(dead_code, reason = "the test suite uses more of it")]
-#[path = "../../../tests/gemm/case.rs"]
-mod case;
 mod conformance;
 mod copy;
 mod correctness;
-#[path = "../../../tests/gemm/divided.rs"]
-mod divided;
 mod estimate;
 mod fit;
 mod fused;
 mod gemm;
-#[path = "../../kernels/src/headline.rs"]
-mod headline;
 mod machine;
 mod options;
 mod peers;
-#[path = "../../../tests/gemm/picking.rs"]
-mod picking;
-#[path = "../../../tests/gemm/placement.rs"]
-mod placement;
 mod process;
 mod ranks;
 mod record;
 mod run;
 mod sanitizer;
-#[path = "../../../tests/gemm/scaling.rs"]
-mod scaling;
-#[path = "../../../tests/gemm/scattering.rs"]
-mod scattering;
 mod step;
 mod table;
 mod te;
 mod timing;
-#[path = "../../../tests/te/tutorial.rs"]
-mod tutorial;
 mod watch;
 mod worker;
 

@@ -16,7 +16,6 @@ mod elements;
 mod epilogues;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests read the PTX, this does not"))]
 mod gate;
-mod headline;
 mod others;
 mod predict;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests of automatic kernels read more of it"))]

@@ -1,15 +1,13 @@
-//! One GPU: its primary context, its properties, and its two streams.
+//! The primary context of one GPU, and the GPU's properties.
 
-use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute};
 
 use super::driver::{Driver, call};
-use super::stream::CudaStream;
 use crate::compile::arch::Arch;
 use crate::device::properties::Properties;
 use crate::error::{Absent, Error, Result};
@@ -23,9 +21,6 @@ pub(crate) struct Context {
     pub(crate) properties: Properties,
     /// Whether memory can be allocated and freed in stream order.
     pub(super) has_pools: bool,
-    default: OnceLock<Arc<CudaStream>>,
-    /// The stream on which buffers are freed that several streams have used.
-    reclaim: OnceLock<Arc<CudaStream>>,
     /// Held while a stream is captured here, and while the whole GPU is waited for, which a capture would forbid.
     capturing: Mutex<()>,
 }
@@ -51,19 +46,8 @@ impl Drop for Current {
 }
 
 impl Context {
-    /// The context of a GPU, made at the first call.
-    pub(crate) fn get(ordinal: usize) -> Result<&'static Self> {
-        static CONTEXTS: Mutex<BTreeMap<usize, &'static Context>> = Mutex::new(BTreeMap::new());
-        let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(context) = contexts.get(&ordinal) {
-            return Ok(context);
-        }
-        let context: &'static Self = Box::leak(Box::new(Self::open(ordinal)?));
-        contexts.insert(ordinal, context);
-        Ok(context)
-    }
-
-    fn open(ordinal: usize) -> Result<Self> {
+    /// Retains the context of a GPU.
+    pub(super) fn open(ordinal: usize) -> Result<Self> {
         let driver = Driver::get().map_err(|absent| match absent {
             // (It was asked for none.)
             Absent::Device { count, .. } => Absent::Device { ordinal, count },
@@ -84,8 +68,7 @@ impl Context {
         }
         let properties = properties(device)?;
         let has_pools = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
-        let (default, reclaim, capturing) = Default::default();
-        Ok(Self { ordinal, context, driver, properties, has_pools, default, reclaim, capturing })
+        Ok(Self { ordinal, context, driver, properties, has_pools, capturing: Mutex::default() })
     }
 
     /// Makes this the calling thread's current context, as all the driver's calls that work in a context need, until
@@ -94,6 +77,11 @@ impl Context {
         // SAFETY: a retained primary context.
         unsafe { call!(cuCtxPushCurrent_v2(self.context)) }?;
         Ok(Current { _of_this_thread: PhantomData })
+    }
+
+    /// The GPU's number.
+    pub(super) fn ordinal(&self) -> usize {
+        self.ordinal
     }
 
     /// Whether this is the given context.
@@ -115,23 +103,6 @@ impl Context {
 
     pub(super) fn driver(&self) -> &'static Driver {
         self.driver
-    }
-
-    /// The stream that uploads, fills and readbacks use.
-    pub(crate) fn default_stream(&'static self) -> Result<&'static Arc<CudaStream>> {
-        Self::stream(self, &self.default)
-    }
-
-    pub(super) fn reclaim_stream(&'static self) -> Result<&'static Arc<CudaStream>> {
-        Self::stream(self, &self.reclaim)
-    }
-
-    fn stream(&'static self, place: &'static OnceLock<Arc<CudaStream>>) -> Result<&'static Arc<CudaStream>> {
-        if let Some(stream) = place.get() {
-            return Ok(stream);
-        }
-        let stream = CudaStream::new(self)?;
-        Ok(place.get_or_init(|| Arc::new(stream)))
     }
 
     /// [`Error::OutOfMemory`] if the driver's error means that.

@@ -11,8 +11,8 @@ use cudarc::driver::sys::{
 };
 use smallvec::SmallVec;
 
-use super::context::Context;
 use super::driver::call;
+use super::gpu::Gpu;
 use super::graph::Relaxed;
 use super::stream::CudaStream;
 use crate::device::launch::Launch;
@@ -26,7 +26,7 @@ const INVALID_CLUSTER_SIZE: u32 = CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE as u
 
 /// A kernel in a loaded module.
 pub(crate) struct Function {
-    context: &'static Context,
+    gpu: &'static Gpu,
     module: CUmodule,
     function: CUfunction,
     granted: Mutex<Granted>,
@@ -45,7 +45,7 @@ unsafe impl Sync for Function {}
 
 impl Function {
     /// Loads machine code.
-    pub(crate) fn load(context: &'static Context, cubin: &[u8], entry: &str) -> Result<Self> {
+    pub(crate) fn load(gpu: &'static Gpu, cubin: &[u8], entry: &str) -> Result<Self> {
         let name = CString::new(entry).map_err(|_| Error::Launch {
             kernel: entry.to_owned(),
             reason: "its name contains a zero byte".to_owned(),
@@ -54,14 +54,14 @@ impl Function {
             let reason = "a GPU needs machine code: compile with `Output::Cubin`".to_owned();
             return Err(Error::Launch { kernel: entry.to_owned(), reason });
         }
-        let _current = context.bind()?;
+        let _current = gpu.context.bind()?;
         // Others may capture a stream meanwhile, to which this is nothing.
         let _relaxed = Relaxed::enter()?;
         let mut module = ptr::null_mut();
         // SAFETY: `cubin` is a whole ELF image (its hash or its compiler vouches for it); the driver copies it.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast::<c_void>())) }?;
         let granted = Mutex::new(Granted { shared_bytes: UNASKED_SHARED_BYTES, large_clusters: false });
-        let mut loaded = Self { context, module, function: ptr::null_mut(), granted };
+        let mut loaded = Self { gpu, module, function: ptr::null_mut(), granted };
         // SAFETY: a loaded module, a valid place to write to, a text that ends with zero.
         unsafe { call!(cuModuleGetFunction(&raw mut loaded.function, module, name.as_ptr())) }?;
         Ok(loaded)
@@ -71,14 +71,14 @@ impl Function {
     pub(crate) fn write_variable(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let refuse = |reason: String| Error::Launch { kernel: name.to_owned(), reason };
         let symbol = CString::new(name).map_err(|_| refuse("its name contains a zero byte".to_owned()))?;
-        let _current = self.context.bind()?;
+        let _current = self.gpu.context.bind()?;
         let (mut address, mut size) = (0, 0);
         // SAFETY: valid places to write to, a loaded module, a text that ends with zero.
         unsafe { call!(cuModuleGetGlobal_v2(&raw mut address, &raw mut size, self.module, symbol.as_ptr())) }?;
         if size != bytes.len() {
             return Err(refuse(format!("the variable has {size} bytes, {} are needed", bytes.len())));
         }
-        let stream = self.context.default_stream()?;
+        let stream = self.gpu.default_stream()?;
         // SAFETY: the variable is as large as `bytes`, which outlive the copy, because the stream is waited for.
         unsafe { call!(cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast::<c_void>(), size, stream.handle())) }?;
         stream.synchronize()
@@ -86,14 +86,14 @@ impl Function {
 
     /// Waits for everything that runs on the GPU.
     pub(crate) fn finish(&self) -> Result<()> {
-        let _current = self.context.bind()?;
-        self.context.finish()
+        let _current = self.gpu.context.bind()?;
+        self.gpu.context.finish()
     }
 
     /// How many blocks of `threads` threads and `shared_bytes` dynamic shared memory can be on one multiprocessor at
     /// once.
     pub(crate) fn blocks_per_multiprocessor(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
-        let _current = self.context.bind()?;
+        let _current = self.gpu.context.bind()?;
         self.grant(shared_bytes, false)?;
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
         let mut blocks = 0;
@@ -111,7 +111,7 @@ impl Function {
 
     /// How many clusters of the launch's shape can be on the whole GPU at once.
     pub(crate) fn active_clusters(&self, launch: &Launch) -> Result<u32> {
-        let _current = self.context.bind()?;
+        let _current = self.gpu.context.bind()?;
         self.grant(launch.shared_bytes, launch.has_large_clusters())?;
         let mut attributes = attributes(launch);
         let config = config(launch, &mut attributes, ptr::null_mut());
@@ -148,7 +148,7 @@ impl Function {
     /// Each of `arguments` points to a value of its parameter's size; their number is the kernel's. The memory that
     /// they name lives until the kernel is done.
     pub(crate) unsafe fn launch(&self, launch: &Launch, arguments: &[*const u8], stream: &CudaStream) -> Result<()> {
-        let _current = self.context.bind()?;
+        let _current = self.gpu.context.bind()?;
         self.grant(launch.shared_bytes, launch.has_large_clusters())?;
         let mut attributes = attributes(launch);
         let config = config(launch, &mut attributes, stream.handle());
@@ -199,11 +199,11 @@ fn attribute(id: LaunchAttribute) -> CUlaunchAttribute {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        if let Ok(_current) = self.context.bind() {
+        if let Ok(_current) = self.gpu.context.bind() {
             // SAFETY: a loaded module, none of whose kernels runs any more. Errors can only be those of earlier work,
             // which every later synchronisation reports too.
             let unload = || unsafe { call!(cuModuleUnload(self.module)) };
-            let _ = self.context.finish().and_then(|()| unload());
+            let _ = self.gpu.context.finish().and_then(|()| unload());
         }
     }
 }

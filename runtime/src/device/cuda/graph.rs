@@ -11,6 +11,7 @@ use cudarc::driver::sys::{CUgraphExec, CUstreamCaptureMode};
 
 use super::context::Context;
 use super::driver::call;
+use super::gpu::Gpu;
 use super::stream::CudaStream;
 use crate::error::{Error, Result};
 
@@ -101,7 +102,7 @@ pub(crate) fn beside<T>(stream: &CudaStream, make: impl FnOnce() -> Result<T>) -
     if stream.capture_id()?.is_none() {
         return make();
     }
-    let default = stream.context().default_stream()?;
+    let default = Gpu::of(stream)?.default_stream()?;
     if stream.handle() == default.handle() {
         return Err(default_stream_captured());
     }

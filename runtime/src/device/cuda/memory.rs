@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use cudarc::driver::sys::CUdeviceptr;
 use smallvec::SmallVec;
 
-use super::context::Context;
 use super::driver::call;
+use super::gpu::Gpu;
 use super::graph::{Relaxed, default_stream_captured};
 use super::stream::{CudaEvent, CudaStream};
 use crate::error::exchange::ExchangeError;
@@ -140,7 +140,7 @@ impl Uses {
 
 /// An allocation of this library or of another owner.
 pub(crate) struct Allocation {
-    context: &'static Context,
+    gpu: &'static Gpu,
     address: CUdeviceptr,
     owner: Owner,
     writable: bool,
@@ -164,55 +164,55 @@ enum Owner {
 
 impl Allocation {
     /// Memory filled with zeros.
-    pub(crate) fn zeroed(context: &'static Context, bytes: usize) -> Result<Self> {
-        let allocation = Self::uninitialised(context, bytes)?;
-        let _current = context.bind()?;
-        let stream = context.default_stream()?;
+    pub(crate) fn zeroed(gpu: &'static Gpu, bytes: usize) -> Result<Self> {
+        let allocation = Self::uninitialised(gpu, bytes)?;
+        let _current = gpu.context.bind()?;
+        let stream = gpu.default_stream()?;
         // SAFETY: the allocation has at least `bytes` bytes, and the stream is the one it was allocated on.
         unsafe { call!(cuMemsetD8Async(allocation.address, 0, bytes, stream.handle())) }?;
         Ok(allocation)
     }
 
     /// Memory that holds `bytes`.
-    pub(crate) fn holding(context: &'static Context, bytes: &[u8]) -> Result<Self> {
-        let allocation = Self::uninitialised(context, bytes.len())?;
+    pub(crate) fn holding(gpu: &'static Gpu, bytes: &[u8]) -> Result<Self> {
+        let allocation = Self::uninitialised(gpu, bytes.len())?;
         allocation.write(0, bytes)?;
         Ok(allocation)
     }
 
     /// Memory that its creator fills before anyone else can read it. It is allocated on the default stream.
-    pub(crate) fn uninitialised(context: &'static Context, bytes: usize) -> Result<Self> {
-        let _current = context.bind()?;
-        let stream = context.default_stream()?;
+    pub(crate) fn uninitialised(gpu: &'static Gpu, bytes: usize) -> Result<Self> {
+        let _current = gpu.context.bind()?;
+        let stream = gpu.default_stream()?;
         let size = bytes.max(1);
         let mut address = 0;
-        let made = if context.has_pools {
+        let made = if gpu.context.has_pools {
             // SAFETY: a valid place to write to, a live stream.
             unsafe { call!(cuMemAllocAsync(&raw mut address, size, stream.handle())) }
         } else {
             // SAFETY: a valid place to write to.
             unsafe { call!(cuMemAlloc_v2(&raw mut address, size)) }
         };
-        made.map_err(|e| context.allocation_error(e, bytes))?;
+        made.map_err(|e| gpu.context.allocation_error(e, bytes))?;
         let writer = Some(Entry::new(&Use::Stream(Arc::clone(stream))));
         let uses = Uses { writer, ..Uses::default() };
-        Ok(Self { context, address, owner: Owner::Us, writable: true, uses: Mutex::new(uses) })
+        Ok(Self { gpu, address, owner: Owner::Us, writable: true, uses: Mutex::new(uses) })
     }
 
     /// Someone else's memory. Work that others have pending on it is not known here.
     ///
     /// # Safety
     /// The address is memory of this GPU that lives until this value is dropped and its uses are over.
-    pub(crate) unsafe fn borrow(context: &'static Context, address: CUdeviceptr) -> Self {
-        Self { context, address, owner: Owner::Lender, writable: true, uses: Mutex::default() }
+    pub(crate) unsafe fn borrow(gpu: &'static Gpu, address: CUdeviceptr) -> Self {
+        Self { gpu, address, owner: Owner::Lender, writable: true, uses: Mutex::default() }
     }
 
     /// Someone else's memory, until [`end`](Self::end).
     ///
     /// # Safety
     /// The address is memory of this GPU that lives until `end` has been called.
-    pub(crate) unsafe fn lent(context: &'static Context, address: CUdeviceptr, writable: bool) -> Self {
-        Self { context, address, owner: Owner::Scope, writable, uses: Mutex::default() }
+    pub(crate) unsafe fn lent(gpu: &'static Gpu, address: CUdeviceptr, writable: bool) -> Self {
+        Self { gpu, address, owner: Owner::Scope, writable, uses: Mutex::default() }
     }
 
     /// Whether the memory is lent for a scope.
@@ -225,7 +225,7 @@ impl Allocation {
     pub(crate) fn end(&self, stream: &Arc<CudaStream>) {
         let mut uses = self.uses();
         uses.ended = true;
-        let ordered = self.context.bind().and_then(|_current| uses.precede(stream, Access::Write));
+        let ordered = self.gpu.context.bind().and_then(|_current| uses.precede(stream, Access::Write));
         if ordered.is_err() {
             // Errors of earlier work are reported by every later synchronisation, too.
             let _ = uses.wait();
@@ -237,13 +237,8 @@ impl Allocation {
     ///
     /// # Safety
     /// The address is memory of this GPU that lives until `keeper` is dropped.
-    pub(crate) unsafe fn kept_by(
-        context: &'static Context,
-        address: CUdeviceptr,
-        writable: bool,
-        keeper: Keeper,
-    ) -> Self {
-        Self { context, address, owner: Owner::Kept { keeper }, writable, uses: Mutex::default() }
+    pub(crate) unsafe fn kept_by(gpu: &'static Gpu, address: CUdeviceptr, writable: bool, keeper: Keeper) -> Self {
+        Self { gpu, address, owner: Owner::Kept { keeper }, writable, uses: Mutex::default() }
     }
 
     /// The value that owns the memory, if it is someone else's.
@@ -271,7 +266,7 @@ impl Allocation {
 
     /// Makes later work of `stream` wait for all uses so far.
     pub(crate) fn precede(&self, stream: &Arc<CudaStream>) -> Result<()> {
-        let _current = self.context.bind()?;
+        let _current = self.gpu.context.bind()?;
         self.uses().precede(stream, Access::Write)
     }
 
@@ -281,7 +276,7 @@ impl Allocation {
 
     /// Waits until all uses so far are over.
     pub(crate) fn wait(&self) -> Result<()> {
-        let _current = self.context.bind()?;
+        let _current = self.gpu.context.bind()?;
         self.uses().wait()
     }
 
@@ -298,8 +293,8 @@ impl Allocation {
         if into.is_empty() {
             return Ok(());
         }
-        let _current = self.context.bind()?;
-        let stream = self.context.default_stream()?;
+        let _current = self.gpu.context.bind()?;
+        let stream = self.gpu.default_stream()?;
         let mut uses = self.uses();
         uses.require_lasting()?;
         uses.precede(stream, Access::Read)?;
@@ -316,8 +311,8 @@ impl Allocation {
         if from.is_empty() {
             return Ok(());
         }
-        let _current = self.context.bind()?;
-        let stream = self.context.default_stream()?;
+        let _current = self.gpu.context.bind()?;
+        let stream = self.gpu.default_stream()?;
         let mut uses = self.uses();
         uses.require_lasting()?;
         uses.precede(stream, Access::Write)?;
@@ -335,12 +330,12 @@ impl Drop for Allocation {
     /// later synchronisation reports, too.
     fn drop(&mut self) {
         let mut uses = std::mem::take(&mut *self.uses());
-        let Ok(_current) = self.context.bind() else { return };
+        let Ok(_current) = self.gpu.context.bind() else { return };
         let _ = match &self.owner {
             Owner::Lender | Owner::Scope => return,
             // Its owner knows nothing about the streams that use it, so this waits for them.
             Owner::Kept { .. } => uses.wait(),
-            Owner::Us if self.context.has_pools => self.free_in_order(&mut uses),
+            Owner::Us if self.gpu.context.has_pools => self.free_in_order(&mut uses),
             Owner::Us => self.free_after_waiting(&mut uses),
         };
     }
@@ -355,7 +350,7 @@ impl Allocation {
         let stream = match first {
             Some(only) if uses.all().all(|u| u.is_on(&only)) => only,
             _ => {
-                let stream = self.context.reclaim_stream()?;
+                let stream = self.gpu.reclaim_stream()?;
                 uses.precede(stream, Access::Write)?;
                 Arc::clone(stream)
             }
@@ -378,7 +373,7 @@ fn in_capture(
     locked: &mut [(MutexGuard<'_, Uses>, Access)],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    if stream.handle() == stream.context().default_stream()?.handle() {
+    if stream.handle() == Gpu::of(stream)?.default_stream()?.handle() {
         return Err(default_stream_captured());
     }
     {

@@ -4,13 +4,11 @@
 //! neither clusters nor programmatic dependent launch, and its panics (for a missing library, a missing symbol, the
 //! `Debug` of an error without a driver) must not reach users. Therefore [`driver`] probes everything before the first
 //! call. [`memory`] records which stream used what and orders the work, so no one has to place events by hand.
-//!
-//! [`context`] and [`stream`] import each other: a context has the two streams that the library works on, and a stream
-//! makes its context current before every call of the driver.
 
 mod context;
 mod driver;
 mod function;
+mod gpu;
 mod graph;
 mod memory;
 #[cfg(feature = "nccl")]
@@ -22,6 +20,7 @@ pub(crate) mod tensor_map;
 pub(crate) use context::Context;
 pub(crate) use driver::check;
 pub(crate) use function::Function;
+pub(crate) use gpu::Gpu;
 pub(crate) use graph::{ExecutableGraph, beside};
 pub(crate) use memory::{Access, Allocation, lent_only, order};
 pub(crate) use record::HostRecord;

@@ -92,9 +92,9 @@ impl Device {
         let write = !unsafe { M::is_read_only(managed.0.as_ptr()) };
         let rights = Rights { write, gaps: layout.is_packed() };
         let memory = match self.backend() {
-            Backend::Cuda { context, .. } => {
+            Backend::Cuda { gpu, .. } => {
                 // SAFETY: the caller's promise; `managed` keeps the memory.
-                Memory::Cuda(unsafe { Allocation::kept_by(context, address, rights.write, Box::new(managed)) })
+                Memory::Cuda(unsafe { Allocation::kept_by(gpu, address, rights.write, Box::new(managed)) })
             }
             Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
                 let pointer = NonNull::new(address as *mut u8).unwrap_or(NonNull::<u64>::dangling().cast());

@@ -88,7 +88,7 @@ impl TensorMap {
             return Ok(Self([0; Self::BYTES]));
         }
         match device.backend() {
-            Backend::Cuda { context, .. } => Ok(Self(by_driver(context)?)),
+            Backend::Cuda { gpu, .. } => Ok(Self(by_driver(&gpu.context)?)),
             #[cfg(feature = "emulated")]
             Backend::Emulated(_) => Ok(Self(emulated)),
             #[cfg(not(feature = "emulated"))]

@@ -3,38 +3,26 @@
 use epilogue_runtime::Stream;
 
 use super::analysis::Analysis;
-use super::backend::{Backend, StepsOfScan};
+use super::backend::StepsOfScan;
 use super::several::SeveralKernels;
 use crate::te::auto::bind::arguments::Bound;
-use crate::te::auto::bind::iteration_space::{Space, place_of, tensor_of};
+use crate::te::auto::bind::iteration_space::{Space, tensor_of};
 use crate::te::auto::gpu::choose::scan::MOST_REDUCED;
 use crate::te::auto::kernel::{Ran, Runs};
-use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::Recurrence;
-use crate::te::auto::split::by_shape::KernelSequence;
 use crate::te::error::{RunError, TeError};
-use crate::te::expr::tensor::Tensor;
 
 /// A scan on a device.
 pub(in crate::te::auto) struct ScanKernel {
-    pattern: Recurrence,
-    steps: Box<dyn StepsOfScan>,
+    pub(super) pattern: Recurrence,
+    pub(super) steps: Box<dyn StepsOfScan>,
     /// The outputs of reduced columns, for the case that there are no columns, and which parameters they take.
-    over_nothing: Option<(Box<dyn Runs>, Vec<usize>)>,
-    /// The same in several kernels, if there are more columns to reduce than one kernel can, and which parameters they
-    /// take.
-    apart: Option<(SeveralKernels, Vec<usize>)>,
+    pub(super) over_nothing: Option<(Box<dyn Runs>, Vec<usize>)>,
+    /// Kernels for more columns than one kernel can reduce, and which parameters they take.
+    pub(super) apart: Option<(SeveralKernels, Vec<usize>)>,
 }
 
 impl ScanKernel {
-    pub(in crate::te::auto) fn new(backend: &dyn Backend, pattern: Recurrence, order: Order) -> Result<Self, TeError> {
-        let over_nothing = match pattern.over_nothing()? {
-            Some((map, places)) => Some((backend.reduction(map, order, None)?, places)),
-            None => None,
-        };
-        Ok(Self { apart: apart(backend, &pattern, order)?, steps: backend.scan(order), over_nothing, pattern })
-    }
-
     /// Runs without columns: outputs that reduce the columns have values nevertheless.
     fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
         let Some((kernel, places)) = &self.over_nothing else { return Ok(None) };
@@ -91,22 +79,6 @@ impl Runs for ScanKernel {
         let analysis = Analysis::of_space(space, axes, reads, &pattern.expressions(), bound)?;
         self.steps.run(pattern, stream, bound, &analysis).map(Some)
     }
-}
-
-/// The kernels of a scan whose columns are reduced: first the scan, then the outputs that are computed from its states.
-fn apart(
-    backend: &dyn Backend,
-    pattern: &Recurrence,
-    order: Order,
-) -> Result<Option<(SeveralKernels, Vec<usize>)>, TeError> {
-    if pattern.column_reduction.is_none() {
-        return Ok(None);
-    }
-    let outputs: Vec<Tensor> = pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
-    let Some(sequence) = KernelSequence::of(&outputs)? else { return Ok(None) };
-    let place = |tensor: &Tensor| place_of(&pattern.parameters, tensor);
-    let places = sequence.parameters.iter().map(place).collect::<Result<_, _>>()?;
-    Ok(Some((SeveralKernels::new(backend, sequence, order, None)?, places)))
 }
 
 /// Some of a run's tensors.

@@ -2,38 +2,25 @@
 
 use epilogue_runtime::{DeviceTensor, Stream};
 
-use super::backend::Backend;
 use super::cell::CellKernel;
 use super::several::SeveralKernels;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::kernel::{Ran, Runs};
-use crate::te::auto::order::Order;
-use crate::te::auto::split::by_step::{Stage, StepTensor, Stepwise};
+use crate::te::auto::split::sequence::StepTensor;
 use crate::te::error::{RunError, TeError};
 use crate::te::expr::expression::Expr;
 use crate::te::expr::var::Var;
 
 /// A scan that runs step by step.
 pub(in crate::te::auto) struct StepKernels {
-    inputs: usize,
-    total_steps: Expr,
-    given_steps: Expr,
-    time: Var,
-    given: (SeveralKernels, Vec<StepTensor>),
-    step: (SeveralKernels, Vec<StepTensor>),
+    pub(super) inputs: usize,
+    pub(super) total_steps: Expr,
+    pub(super) given_steps: Expr,
+    pub(super) time: Var,
+    pub(super) given: (SeveralKernels, Vec<StepTensor>),
+    pub(super) step: (SeveralKernels, Vec<StepTensor>),
     /// The kernel for all steps at once; `None` if each step is run by itself.
-    cell: Option<CellKernel>,
-}
-
-impl StepKernels {
-    pub(in crate::te::auto) fn new(backend: &dyn Backend, pattern: Stepwise, order: Order) -> Result<Self, TeError> {
-        let Stepwise { inputs, total_steps, given_steps, time, given, step, cell, .. } = pattern;
-        let cell = cell.and_then(|cell| backend.cell(cell, order));
-        let build = |stage: Stage| -> Result<_, TeError> {
-            Ok((SeveralKernels::new(backend, stage.kernels, order, Some(time))?, stage.tensors))
-        };
-        Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)?, cell })
-    }
+    pub(super) cell: Option<CellKernel>,
 }
 
 impl Runs for StepKernels {

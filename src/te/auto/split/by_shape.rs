@@ -1,13 +1,18 @@
 //! Splits what doesn't fit one kernel: reductions over different axes, reductions that read other ones' results at
 //! other indices, and computations on whole scans. Each scan, and each set of reductions that fits one kernel, becomes
 //! a kernel. Intermediate tensors pass results to later kernels.
+//!
+//! A scan that no kernel can do runs step by step. [`by_step`](super::by_step) gives the rows of one step, which are
+//! split here again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::by_pass::TensorOrigin;
-use super::by_step::Stepwise;
+use super::by_step::StepRows;
+use super::cell::Cell;
 use super::rewriting::{HeldResult, Rewriting};
+use super::sequence::{KernelSequence, Part, Stage, StepTensor, Stepwise};
 use crate::te::auto::pattern::fused::{Reduction, parameters};
 use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
 use crate::te::auto::pattern::reads::{read_type, refused};
@@ -16,39 +21,7 @@ use crate::te::error::{LoweringError, TeError};
 use crate::te::expr::define::compute::{compute_over, placeholder_of};
 use crate::te::expr::expression::Expr;
 use crate::te::expr::graph::visit_operations;
-use crate::te::expr::tensor::{Operation, Tensor};
-
-/// The work of one kernel.
-#[derive(Debug)]
-pub(in crate::te::auto) enum Part {
-    Scan(Box<Recurrence>),
-    /// A scan that no single kernel can do.
-    Steps(Box<Stepwise>),
-    Reduce(Reduction),
-}
-
-impl Part {
-    fn parameters(&self) -> &[Tensor] {
-        match self {
-            Self::Scan(recurrence) => &recurrence.parameters,
-            Self::Steps(steps) => &steps.parameters,
-            Self::Reduce(reduction) => &reduction.parameters,
-        }
-    }
-}
-
-/// Kernels that run one after another, and the tensors that all of them together take.
-#[derive(Debug)]
-pub(in crate::te::auto) struct KernelSequence {
-    /// The kernels, each with the origins of its parameters.
-    pub(in crate::te::auto) parts: Vec<(Part, Vec<TensorOrigin>)>,
-    /// The intermediate tensors: some kernels write them, later ones read them.
-    pub(in crate::te::auto) intermediates: Vec<Tensor>,
-    /// The tensors that are read, in order of first use, then the outputs.
-    pub(in crate::te::auto) parameters: Vec<Tensor>,
-    /// The number of tensors that are read.
-    pub(in crate::te::auto) inputs: usize,
-}
+use crate::te::expr::tensor::{Operation, Scan, Tensor};
 
 impl KernelSequence {
     /// The kernels of outputs that need several; `None` if the outputs depend on neither reductions nor scans.
@@ -86,14 +59,9 @@ impl KernelSequence {
         }
         building.finished().map(Some)
     }
-
-    /// Whether the update of some scan is proved linear in the state.
-    pub(in crate::te::auto) fn is_linear(&self) -> bool {
-        self.parts.iter().any(|(part, _)| matches!(part, Part::Scan(recurrence) if recurrence.map.is_some()))
-    }
 }
 
-/// What outputs are computed from.
+/// Whether outputs are computed from reductions, and from scans.
 pub(in crate::te::auto) struct Contents {
     pub(in crate::te::auto) reductions: bool,
     pub(in crate::te::auto) scans: bool,
@@ -285,6 +253,50 @@ impl Building<'_> {
         };
         let parts = self.parts.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
         Ok(KernelSequence { parts, intermediates, parameters: all, inputs })
+    }
+}
+
+impl Stepwise {
+    /// The kernels of a scan that runs step by step: those of its given rows, and those of one step.
+    ///
+    /// # Errors
+    /// [`LoweringError::Target`] for states of truth values, and for what no kernel can do.
+    fn of(operation: &Arc<Operation>) -> Result<Self, TeError> {
+        let StepRows { scan, total_steps, given_steps, time, given, step } = StepRows::of(operation)?;
+        let mut inputs = Vec::new();
+        let given = Stage::of(&given, scan, &mut inputs)?;
+        let step = Stage::of(&step, scan, &mut inputs)?;
+        let mut of_cell = inputs.clone();
+        let cell = Cell::of(scan, &mut of_cell).ok();
+        if cell.is_some() {
+            inputs = of_cell;
+        }
+        let count = inputs.len();
+        let states = (0..operation.values()).map(|value| Tensor::new(Arc::clone(operation), value));
+        let parameters = inputs.into_iter().chain(states).collect();
+        Ok(Self { parameters, inputs: count, total_steps, given_steps, time, given, step, cell })
+    }
+}
+
+impl Stage {
+    /// The kernels that compute rows of the states.
+    fn of(rows: &[Tensor], scan: &Scan, inputs: &mut Vec<Tensor>) -> Result<Self, TeError> {
+        let kernels = KernelSequence::of_any(rows)?.ok_or_else(|| refused("a scan without states"))?;
+        let mut tensors = Vec::with_capacity(kernels.parameters.len());
+        for (number, tensor) in kernels.parameters.iter().enumerate() {
+            tensors.push(if number >= kernels.inputs {
+                StepTensor::Rows(number - kernels.inputs)
+            } else if let Some(state) = scan.state.iter().position(|state| state == tensor) {
+                StepTensor::History(state)
+            } else {
+                let known = inputs.iter().position(|input| input == tensor);
+                StepTensor::Input(known.unwrap_or_else(|| {
+                    inputs.push(tensor.clone());
+                    inputs.len() - 1
+                }))
+            });
+        }
+        Ok(Self { kernels, tensors })
     }
 }
 

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use super::Schedule;
+use super::properties::Group;
 use super::stage::Attach;
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
-
-/// A group of stages of a schedule: see [`Schedule::create_group`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Group(pub(crate) usize);
 
 /// The place of a group.
 #[derive(Clone, Debug)]

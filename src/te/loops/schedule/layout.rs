@@ -1,6 +1,7 @@
 //! `transform_layout`: changes the order of a tensor's elements in memory, and the order in which they are computed.
 
 use super::index_map::IndexMap;
+use super::properties::Layout;
 use super::stage::{Attach, Relation, Stage};
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::{Axis, AxisKind};
@@ -25,14 +26,6 @@ impl<T: Into<Expr>> From<T> for LayoutIndex {
     fn from(index: T) -> Self {
         Self::Index(index.into())
     }
-}
-
-/// The layout of a stage's memory.
-#[derive(Clone, Debug)]
-pub(crate) struct Layout {
-    pub(crate) map: IndexMap,
-    /// The places of the axis separators: the new dimensions before which they stand.
-    pub(crate) separators: Vec<usize>,
 }
 
 impl Stage {

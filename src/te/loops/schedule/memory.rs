@@ -2,28 +2,10 @@
 //!
 //! These primitives never change the result. They are refused on outputs, whose memory is the caller's.
 
+use super::properties::Alignment;
 use super::stage::Stage;
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::Axis;
-
-/// The options of a stage's memory.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct MemoryLayout {
-    /// The padded strides, by dimension.
-    pub(crate) alignments: Vec<Alignment>,
-    /// Whether one half is written while the other is read.
-    pub(crate) double: bool,
-    /// Whether elements of the previous iteration are kept.
-    pub(crate) rolling: bool,
-}
-
-/// Pads a stride to `offset` more than a multiple of `factor`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Alignment {
-    pub(crate) dimension: usize,
-    pub(crate) factor: i64,
-    pub(crate) offset: i64,
-}
 
 impl Stage {
     /// Pads the stride of a dimension to the smallest value, not below the dense one, that is `offset` more than a

@@ -2,9 +2,8 @@
 //! result, with two exceptions: [`Schedule::rfactor`] reassociates a reduction, and [`Stage::tensorize`] leaves a part
 //! of it to an implementation by the user.
 //!
-//! Each primitive has a file. Those that record something in a stage (`group`, `layout`, `memory`, `prefetch`,
-//! `record`) and `stage` import each other: a stage holds what each primitive records, and each primitive is a method
-//! of the stage.
+//! Each primitive has a file, and is a method of the stage or of the schedule. [`properties`] has the data that
+//! primitives set in a stage, so `stage` imports no primitive.
 
 mod agreement;
 mod auto_inline;
@@ -16,13 +15,14 @@ pub(crate) mod group;
 mod index_map;
 pub(crate) mod intrinsic;
 mod json;
-pub(crate) mod layout;
+mod layout;
 pub(crate) mod loops;
-pub(crate) mod memory;
+mod memory;
 mod pragma;
-pub(crate) mod prefetch;
+mod prefetch;
 mod primitives;
-pub(crate) mod record;
+pub(crate) mod properties;
+mod record;
 mod rfactor;
 mod stage;
 mod tensorize;
@@ -31,13 +31,13 @@ use std::sync::Arc;
 
 pub(crate) use fix_point::fix_points;
 pub use fix_point::scan_fix_points;
-pub use group::Group;
 pub use layout::{AXIS_SEPARATOR, LayoutIndex};
+pub use properties::Group;
 pub use stage::{Attach, Relation, SplitBy, Stage};
 pub(crate) use tensorize::combine_alike;
 
 use self::group::{Enclosing, Membership};
-use self::record::Step;
+use self::properties::Step;
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::buffer::Scope;

@@ -1,21 +1,11 @@
 //! `prefetch`: requests early what a later iteration reads.
 
+use super::properties::Prefetch;
 use super::stage::Stage;
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::tensor::Tensor;
-
-/// One prefetch of a stage.
-#[derive(Clone, Debug)]
-pub(crate) struct Prefetch {
-    /// What is fetched.
-    pub(crate) tensor: Tensor,
-    /// The loop whose iterations request it.
-    pub(crate) axis: Axis,
-    /// The number of iterations ahead.
-    pub(crate) offset: Expr,
-}
 
 impl Stage {
     /// Requests, in every iteration of a loop, the elements of `tensor` that are read `offset` iterations later. It is

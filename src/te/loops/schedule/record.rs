@@ -1,24 +1,9 @@
 //! The record of a schedule: which primitives were applied, in order.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::Schedule;
+use super::properties::Step;
 use super::stage::Stage;
 use crate::te::expr::axis::Axis;
-
-/// An applied primitive, and its place among all others.
-#[derive(Clone, Debug)]
-pub(crate) struct Step {
-    order: u64,
-    text: String,
-}
-
-impl Step {
-    pub(crate) fn new(text: String) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { order: NEXT.fetch_add(1, Ordering::Relaxed), text }
-    }
-}
 
 impl Stage {
     /// Records a primitive that was applied to this stage.

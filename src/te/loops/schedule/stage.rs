@@ -4,12 +4,8 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::group::Group;
 use super::intrinsic::TensorIntrin;
-use super::layout::Layout;
-use super::memory::MemoryLayout;
-use super::prefetch::Prefetch;
-use super::record::Step;
+use super::properties::{Group, Layout, MemoryLayout, Prefetch, Step};
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::buffer::Scope;

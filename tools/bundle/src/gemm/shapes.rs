@@ -3,8 +3,7 @@
 
 use epilogue::ElementType;
 use epilogue::gemm::{Arithmetic, Major};
-
-use crate::headline::HEADLINE;
+use epilogue_testing::headline::HEADLINE;
 
 /// One product.
 #[derive(Clone, Copy, Debug)]

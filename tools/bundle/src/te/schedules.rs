@@ -2,11 +2,11 @@
 
 use epilogue::te::{self, Array, Program, TeError};
 use epilogue::{Argument, Device, DeviceTensor, ElementType};
+use epilogue_testing::tutorial::{cross_thread, row_sums};
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::machine::Machine;
-use crate::tutorial::{cross_thread, row_sums};
 
 /// The running sums of the rows, with all steps in one launch or each in its own.
 fn running_sums(one_launch: bool) -> Result<Program, TeError> {

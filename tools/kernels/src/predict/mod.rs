@@ -24,6 +24,7 @@ use epilogue::evt::Types;
 use epilogue::gemm::sm90::Wgmma;
 use epilogue::gemm::{self, Candidate, Instruction, KernelKey, MAX_EXTENT, Machine, Problem, Workload, rank, source};
 use epilogue_runtime::{Arch, Compiler, Output, testing};
+use epilogue_testing::headline::HEADLINE;
 use rayon::prelude::*;
 
 use self::block::Timeline;
@@ -32,7 +33,6 @@ use self::issue::{Unit, Work};
 use self::report::{json, line, report};
 use super::epilogues::{bias_gelu_residual, everything, plain, residual, row_reduction};
 use super::gate::Gate;
-use super::headline::HEADLINE;
 use super::sass::Sass;
 use super::shapes::PACKED;
 

@@ -135,34 +135,11 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "src/te/loops/schedule/group.rs",
-            "src/te/loops/schedule/layout.rs",
-            "src/te/loops/schedule/memory.rs",
-            "src/te/loops/schedule/prefetch.rs",
-            "src/te/loops/schedule/record.rs",
-            "src/te/loops/schedule/stage.rs",
-        ],
-        "a stage has what each primitive notes in it, and each primitive is a method of the stage",
-    ),
-    (
-        &["src/te/auto/split/by_shape.rs", "src/te/auto/split/by_step.rs"],
-        "a scan that runs step by step is rows of kernels, and rows of kernels may hold scans",
-    ),
-    (
-        &["src/te/auto/run/scan.rs", "src/te/auto/run/several.rs", "src/te/auto/run/steps.rs"],
-        "a scan that runs step by step runs rows of kernels, and rows of kernels may hold scans",
-    ),
-    (
-        &[
             "epilogue-macros/syntax/src/parse/body.rs",
             "epilogue-macros/syntax/src/parse/expression.rs",
             "epilogue-macros/syntax/src/parse/reduction.rs",
         ],
         "the grammar's recursion: blocks are made of expressions, which may be blocks or reductions of expressions",
-    ),
-    (
-        &["runtime/src/device/cuda/context.rs", "runtime/src/device/cuda/stream.rs"],
-        "a context keeps the streams that the library works on, and a stream makes its context the current one",
     ),
 ];
 

@@ -2,7 +2,7 @@
 
 use crate::te::arith::simplify;
 use crate::te::expr::expression::Expr;
-use crate::te::loops::schedule::memory::Alignment;
+use crate::te::loops::schedule::properties::Alignment;
 
 /// Row-major strides of `shape`. Each aligned stride is the smallest that is `offset` more than a multiple of its
 /// factor.

@@ -19,8 +19,8 @@ use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
 use crate::te::expr::thread::Thread;
 use crate::te::expr::var::Var;
-use crate::te::loops::schedule::layout::Layout;
 use crate::te::loops::schedule::loops::LoopNest;
+use crate::te::loops::schedule::properties::Layout;
 use crate::te::loops::schedule::{Attach, Relation, Schedule, Stage, fix_points};
 
 /// What each stage computes, indexed by its place in the schedule.

@@ -9,7 +9,7 @@ use crate::te::expr::expression::Expr;
 use crate::te::expr::var::Var;
 use crate::te::loops::ir::stmt::{LoopKind, Stmt};
 use crate::te::loops::lower::analysis::readers::reads;
-use crate::te::loops::schedule::prefetch::Prefetch;
+use crate::te::loops::schedule::properties::Prefetch;
 
 /// Bytes of a cache line; TVM assumes the same.
 const CACHE_LINE: i64 = 64;

@@ -14,8 +14,8 @@ use crate::te::expr::buffer::Scope;
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::{Operation, OperationKind, Scan, Tensor};
 use crate::te::loops::ir::stmt::LoopKind;
-use crate::te::loops::schedule::group::{Enclosing, Group, Membership};
-use crate::te::loops::schedule::record::Step;
+use crate::te::loops::schedule::group::{Enclosing, Membership};
+use crate::te::loops::schedule::properties::{Group, Step};
 use crate::te::loops::schedule::{Attach, Relation, Schedule, SplitBy, Stage};
 
 pub(super) fn read_schedule(value: &Value) -> Result<(Schedule, Vec<Tensor>), TeError> {

@@ -14,8 +14,8 @@ use crate::te::expr::reduce::Reduce;
 use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
 use crate::te::expr::var::Var;
 use crate::te::loops::schedule::group::{Enclosing, Membership};
-use crate::te::loops::schedule::memory::MemoryLayout;
 use crate::te::loops::schedule::primitives::is_size;
+use crate::te::loops::schedule::properties::MemoryLayout;
 use crate::te::loops::schedule::{Attach, Relation, Schedule, SplitBy, Stage};
 
 pub(super) fn write_schedule(schedule: &Schedule, tensors: &[&Tensor]) -> Result<Value, TeError> {

@@ -15,7 +15,7 @@ use crate::scaling::Scaling;
 use crate::scattering::Scattering;
 
 /// A plan with everything that its cases need to know.
-pub(crate) struct Kernel {
+pub struct Kernel {
     gemm: Gemm,
     device: Device,
     elements: (ElementType, ElementType),
@@ -41,15 +41,17 @@ pub(crate) struct Kernel {
     scattered: bool,
 }
 
-/// Which kernels: what they multiply, and whether they are those for sm_90a.
+/// Kernels by what they multiply and how.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Family {
+pub struct Family {
     /// Element types of A and B.
-    pub(crate) elements: (ElementType, ElementType),
-    pub(crate) arithmetic: Arithmetic,
-    pub(crate) hopper: bool,
+    pub elements: (ElementType, ElementType),
+    /// How they multiply.
+    pub arithmetic: Arithmetic,
+    /// Whether they are those for sm_90a.
+    pub hopper: bool,
     /// Whether most operands of the kernels for sm_90a have layouts that must be copied first.
-    pub(crate) repacked: bool,
+    pub repacked: bool,
 }
 
 /// The tile, cluster and raster with this number. The blocks of a cluster take shares in atoms of 8 rows, or in boxes
@@ -74,7 +76,7 @@ const EXTENTS: [usize; 20] = [1, 2, 0, 3, 5, 7, 8, 13, 15, 16, 17, 31, 33, 37, 4
 
 impl Kernel {
     /// A random epilogue on the tile, layout and split-K with this number: consecutive numbers cover all of them.
-    pub(crate) fn random(
+    pub fn random(
         device: &Device,
         family: &Family,
         number: usize,
@@ -198,7 +200,7 @@ impl Kernel {
     }
 
     /// A plan for sm_90a all of whose tensors can be reached by tensor copies.
-    pub(crate) fn planned(builder: Builder, family: &Family, majors: (Major, Major)) -> Result<Self, String> {
+    pub fn planned(builder: Builder, family: &Family, majors: (Major, Major)) -> Result<Self, String> {
         let Family { elements, arithmetic, .. } = *family;
         let layouts = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
         let builder = builder.elements(elements.0, elements.1).arithmetic(arithmetic).layouts(layouts.0, layouts.1);
@@ -230,19 +232,19 @@ impl Kernel {
     }
 
     /// The plan.
-    pub(crate) fn gemm(&self) -> &Gemm {
+    pub fn gemm(&self) -> &Gemm {
         &self.gemm
     }
 
     /// One product with the given extents; A and B have the batch axis, if there is one.
-    pub(crate) fn product(&self, problem: Problem, choices: &mut Choices<'_>) -> Result<(), String> {
+    pub fn product(&self, problem: Problem, choices: &mut Choices<'_>) -> Result<(), String> {
         Case::of(self, problem, if problem.batched { 0 } else { 3 }, choices)?
             .run()
             .map_err(|error| format!("{error}\n{}", self.gemm.choice()))
     }
 
     /// One product, wholly random.
-    pub(crate) fn case(&self, choices: &mut Choices<'_>) -> Result<(), String> {
+    pub fn case(&self, choices: &mut Choices<'_>) -> Result<(), String> {
         let case = Case::new(self, choices)?;
         // Of no groups nothing can be reduced.
         let reduces_batch = self.gemm.tree().reductions().any(|(.., reduction)| reduction.batch);
@@ -676,6 +678,6 @@ fn operand(
 }
 
 /// What a product is drawn from.
-pub(crate) fn choices(seed: u32) -> Vec<u32> {
+pub fn choices(seed: u32) -> Vec<u32> {
     (0..60).map(|j: u32| j.wrapping_mul(2_654_435_761).wrapping_add(seed)).collect()
 }

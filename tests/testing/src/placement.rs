@@ -8,52 +8,53 @@ use epilogue::{Device, DeviceTensor, ElementType};
 const GUARD: u8 = 0xa5;
 
 /// A view with the memory around it.
-pub(crate) struct Placed {
-    pub(crate) view: DeviceTensor,
+pub struct Placed {
+    /// The view.
+    pub view: DeviceTensor,
     parent: DeviceTensor,
     element: ElementType,
 }
 
 /// The layout of the last axes of a tensor in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placement {
+pub struct Placement {
     /// Whether the last two axes are exchanged in memory.
-    pub(crate) transposed: bool,
+    pub transposed: bool,
     /// Rows, and the view's offset, are multiples of this many elements.
-    pub(crate) multiple: usize,
+    pub multiple: usize,
     /// Extra elements at the end of a row.
-    pub(crate) padding: usize,
+    pub padding: usize,
     /// Elements before the view.
-    pub(crate) offset: usize,
+    pub offset: usize,
     /// Whether only every second element belongs to the view.
-    pub(crate) stretched: bool,
+    pub stretched: bool,
     /// How the axes of a matrix or vector are cut, if they are.
-    pub(crate) digits: Option<Digits>,
+    pub digits: Option<Digits>,
     /// Whether it is a vector, perhaps of each batch.
-    pub(crate) is_vector: bool,
+    pub is_vector: bool,
     /// How the batch is cut into two axes that don't merge, if it is.
-    pub(crate) batches: Option<Batches>,
+    pub batches: Option<Batches>,
 }
 
 /// A batch of two axes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Batches {
+pub struct Batches {
     /// The extent of the faster axis, which divides the batch's.
-    pub(crate) lower: usize,
+    pub lower: usize,
     /// How the axes lie.
-    pub(crate) order: usize,
+    pub order: usize,
     /// How many axes are behind the batch.
-    pub(crate) own: usize,
+    pub own: usize,
 }
 
 impl Batches {
     /// Ways in which every batch has memory of its own: with a gap behind each value of the slower axis; exchanged.
-    pub(crate) const APART: usize = 2;
+    pub const APART: usize = 2;
     /// Beside these: one of the two axes is shared.
-    pub(crate) const COUNT: usize = 4;
+    pub const COUNT: usize = 4;
 
     /// `None` if there are too few batches, or a prime number of them.
-    pub(crate) fn of(batch: usize, own: usize, order: usize) -> Option<Self> {
+    pub fn of(batch: usize, own: usize, order: usize) -> Option<Self> {
         let lower = (2..batch).rev().find(|divisor| batch.is_multiple_of(*divisor))?;
         Some(Self { lower, order, own })
     }
@@ -89,21 +90,22 @@ impl Batches {
 
 /// A matrix whose rows and columns are two axes each, which lie in another order in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Digits {
+pub struct Digits {
     /// The extents of the faster axis of the rows, and of the columns, which divide theirs.
-    pub(crate) lower: [usize; 2],
+    pub lower: [usize; 2],
     /// Which order.
-    pub(crate) order: usize,
+    pub order: usize,
 }
 
 impl Digits {
     /// Orders of the rows' slow and fast axis (0, 1) and of the columns' (2, 3): heads apart, columns in blocks of their
     /// own, and both with contiguous rows.
     const ORDERS: [[usize; 4]; 4] = [[0, 2, 1, 3], [2, 0, 1, 3], [2, 0, 3, 1], [0, 2, 3, 1]];
-    pub(crate) const COUNT: usize = Self::ORDERS.len();
+    /// The number of orders.
+    pub const COUNT: usize = Self::ORDERS.len();
 
     /// Halves, thirds, … of both axes, or `None` if an extent has no divisor.
-    pub(crate) fn of(rows: usize, columns: usize, order: usize) -> Option<Self> {
+    pub fn of(rows: usize, columns: usize, order: usize) -> Option<Self> {
         let largest = |extent: usize| (2..extent).rev().find(|divisor| extent.is_multiple_of(*divisor));
         Some(Self { lower: [largest(rows)?, largest(columns)?], order })
     }
@@ -117,7 +119,7 @@ impl Digits {
 
 impl Placement {
     /// In order, without anything between.
-    pub(crate) const PLAIN: Self = Self {
+    pub const PLAIN: Self = Self {
         transposed: false,
         multiple: 1,
         padding: 0,
@@ -129,7 +131,7 @@ impl Placement {
     };
 
     /// Any strides.
-    pub(crate) fn any(choices: &mut Choices<'_>) -> Self {
+    pub fn any(choices: &mut Choices<'_>) -> Self {
         let multiple = choices.pick(&[16, 1, 4, 8, 2]);
         Self {
             transposed: choices.once_in(4),
@@ -142,20 +144,20 @@ impl Placement {
     }
 
     /// The values that a tensor of this shape has where axes of its batch are shared.
-    pub(crate) fn shared(&self, shape: &[usize], values: Vec<f64>) -> Vec<f64> {
+    pub fn shared(&self, shape: &[usize], values: Vec<f64>) -> Vec<f64> {
         let Some(batches) = self.batches else { return values };
         let each = shape[1..].iter().product::<usize>();
         (0..shape[0]).flat_map(|b| values[batches.owner(b) * each..][..each].to_vec()).collect()
     }
 
     /// Rows that begin anywhere.
-    pub(crate) fn unaligned(choices: &mut Choices<'_>) -> Self {
+    pub fn unaligned(choices: &mut Choices<'_>) -> Self {
         let (transposed, stretched) = (choices.once_in(4), choices.once_in(8));
         Self { transposed, padding: 1, offset: 1, stretched, ..Self::PLAIN }
     }
 
     /// Rows along the contiguous axis that can be copied `bytes` at a time.
-    pub(crate) fn aligned(choices: &mut Choices<'_>, transposed: bool, bytes: usize, element: ElementType) -> Self {
+    pub fn aligned(choices: &mut Choices<'_>, transposed: bool, bytes: usize, element: ElementType) -> Self {
         let multiple = (bytes / element.size()).max(1);
         let single = bytes == element.size();
         Self {
@@ -171,7 +173,7 @@ impl Placement {
 
 impl Placed {
     /// `values` with shape `shape`, in row-major order.
-    pub(crate) fn new(
+    pub fn new(
         device: &Device,
         element: ElementType,
         shape: &[usize],
@@ -289,12 +291,12 @@ impl Placed {
     }
 
     /// The view's values, in row-major order.
-    pub(crate) fn values(&self) -> Result<Vec<f64>, epilogue_runtime::Error> {
+    pub fn values(&self) -> Result<Vec<f64>, epilogue_runtime::Error> {
         Ok(reference::decode(self.element, &self.view.to_bytes()?))
     }
 
     /// Whether the memory around the view is unchanged. Overwrites the view.
-    pub(crate) fn is_guarded(&mut self) -> Result<bool, epilogue_runtime::Error> {
+    pub fn is_guarded(&mut self) -> Result<bool, epilogue_runtime::Error> {
         let bytes = vec![GUARD; self.view.len() * self.element.size()];
         self.view.copy_from_bytes(&bytes)?;
         Ok(self.parent.to_bytes()?.iter().all(|byte| *byte == GUARD))

@@ -3,7 +3,7 @@
 use epilogue::te::{self, Schedule, TeError, Tensor};
 
 /// Row sums of an n×m matrix: `(A, B)`.
-pub(crate) fn row_sums() -> Result<(Tensor, Tensor), TeError> {
+pub fn row_sums() -> Result<(Tensor, Tensor), TeError> {
     let (n, m) = (te::var("n"), te::var("m"));
     let a = te::placeholder([n, m], "A");
     let k = te::reduce_axis((0, m), "k");
@@ -12,7 +12,7 @@ pub(crate) fn row_sums() -> Result<(Tensor, Tensor), TeError> {
 }
 
 /// rfactor, then a reduction over `threads` threads, `rows` rows a block: the tutorial's last schedule.
-pub(crate) fn cross_thread(b: &Tensor, threads: i32, rows: i32) -> Result<Schedule, TeError> {
+pub fn cross_thread(b: &Tensor, threads: i32, rows: i32) -> Result<Schedule, TeError> {
     let mut s = te::create_schedule(&[b]);
     let (_ko, ki) = s.stage(b)?.split(b.reduce_axis(0)?, threads)?;
     let bf = s.rfactor(b, ki)?;

@@ -1,7 +1,7 @@
 //! The shapes that are measured first, and predicted.
 
 /// M, N, K: sizes from small to large, a transformer's, small M, long K, odd.
-pub(crate) const HEADLINE: [[usize; 3]; 12] = [
+pub const HEADLINE: [[usize; 3]; 12] = [
     [8192, 8192, 8192],
     [4096, 4096, 4096],
     [2048, 2048, 2048],
