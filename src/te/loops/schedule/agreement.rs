@@ -404,7 +404,7 @@ impl Evaluation<'_> {
             Kind::Read(tensor, indices) => {
                 let index = |i: &Expr| {
                     let known = self.value(i, scope)?;
-                    Ok(Known { ends: known.ends(i.dtype()), ..known })
+                    Ok::<_, Reason>(Known { ends: known.ends(i.dtype()), ..known })
                 };
                 let indices: Vec<Known> = indices.iter().map(index).collect::<Result<_, _>>()?;
                 self.read(tensor, &indices)
