@@ -15,7 +15,7 @@ pub(super) type TensorPlace = (usize, usize);
 /// A loop of a stage: the nodes of its operation and axis.
 pub(super) type LoopPlace = (usize, usize);
 
-/// What tells a saved schedule from other JSON. It is read first, whatever else the text holds.
+/// The members that tell a saved schedule from other JSON. They are read first, whatever else the text holds.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with `format` and `version`")]
 pub(super) struct Header {
@@ -135,7 +135,7 @@ pub(super) struct Stage {
     pub(super) aligned: Vec<(usize, i64, i64)>,
     pub(super) double_buffer: bool,
     pub(super) rolling_buffer: bool,
-    /// What is fetched, in which loop, and how many iterations ahead.
+    /// A tensor, the loop in which it is fetched, and how many iterations ahead.
     pub(super) prefetches: Vec<(TensorPlace, usize, usize)>,
 }
 

@@ -3,8 +3,8 @@
 use std::sync::{LazyLock, Mutex};
 
 use super::document::{Body, Step};
+use super::known::{Known, number};
 use super::names::{Name, Named};
-use super::nodes::{Known, number};
 use super::{limits, mistake};
 use crate::expr::{ExprId, Function, FunctionBuilder, Op};
 use crate::sync::lock;

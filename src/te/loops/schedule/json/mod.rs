@@ -17,6 +17,7 @@
 mod checks;
 mod document;
 mod functions;
+mod known;
 mod limits;
 mod names;
 mod nodes;

@@ -1,11 +1,12 @@
 //! Makes variables, axes, expressions and operations of the document's nodes, by the checks that programs go through.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::document::{Node, Reduction, Scan, TensorPlace};
 use super::functions::Called;
+use super::known::{Known, number};
 use super::names::{Name, Named};
 use super::{limits, mistake};
 use crate::te::arith::equal;
@@ -21,31 +22,6 @@ use crate::te::expr::tensor::{self, Operation, OperationKind, Tensor};
 use crate::te::expr::var::Var;
 use crate::te::loops::schedule::primitives::is_size;
 
-/// The nodes of one kind that were read, by their places.
-pub(super) struct Known<T> {
-    what: &'static str,
-    by_place: HashMap<usize, T>,
-}
-
-impl<T: Clone> Known<T> {
-    fn new(what: &'static str) -> Self {
-        Self { what, by_place: HashMap::new() }
-    }
-
-    fn add(&mut self, place: usize, node: T) {
-        self.by_place.insert(place, node);
-    }
-
-    pub(super) fn get(&self, place: usize) -> Result<T, TeError> {
-        let missing = || mistake(format!("node {place} is not {} that is given before it is used", self.what));
-        self.by_place.get(&place).cloned().ok_or_else(missing)
-    }
-
-    pub(super) fn all(&self, places: &[usize]) -> Result<Vec<T>, TeError> {
-        places.iter().map(|place| self.get(*place)).collect()
-    }
-}
-
 /// The nodes read so far.
 pub(super) struct Nodes {
     /// Variables, and those of axes.
@@ -57,12 +33,6 @@ pub(super) struct Nodes {
     pub(super) operations: Known<Arc<Operation>>,
     /// The number of parts read so far. A shared part counts for each of its users.
     parts: Cell<usize>,
-}
-
-/// A floating-point number as it is written: no other text of the same number.
-pub(super) fn number(text: &str) -> Result<f64, TeError> {
-    let given = text.parse::<f64>().ok().filter(|given| format!("{given:?}") == text);
-    given.ok_or_else(|| mistake(format!("\"{text}\" is not a number as they are written here: 1.0, -2.5e-7, inf, NaN")))
 }
 
 impl Nodes {

@@ -150,7 +150,7 @@ fn lay_out(nodes: &Nodes, schedule: &mut Schedule, index: usize, given: &documen
 
 /// Adds a relation between loops that the stage has and new ones.
 fn relate(nodes: &Nodes, stage: &mut Stage, given: &document::Relation) -> Result<(), TeError> {
-    let wrong = |axis: Axis, why: &str| mistake(format!("{} {why}: {}", axis.name(), stage.name()));
+    let wrong = |axis: Axis, why: &str| mistake(format!("{}: {} {why}", stage.name(), axis.name()));
     let leaf = |place: usize| {
         let axis = nodes.axes.get(place)?;
         let free = axis.kind() != AxisKind::Thread && (stage.operation.as_scan().is_some() || stage.leaf(axis).is_ok());
@@ -174,7 +174,7 @@ fn relate(nodes: &Nodes, stage: &mut Stage, given: &document::Relation) -> Resul
             let (parent, at) = leaf(parent)?;
             let size = nodes.size(by)?;
             if size.as_int().is_some_and(|x| x <= 0) || outer == inner {
-                return Err(wrong(parent, "is split in two loops by a number of at least 1"));
+                return Err(wrong(parent, "is split by less than 1, or into one loop twice"));
             }
             let (outer, inner) = (fresh(outer, parent.kind(), false)?, fresh(inner, parent.kind(), false)?);
             let by = match given {

@@ -61,7 +61,7 @@ fn all<'a, T: 'a, U>(
     of.into_iter().map(write).collect()
 }
 
-/// What a node was written for. Shared parts are recognised by their addresses, which stay valid because the schedule
+/// The part that a node was written for. Shared parts are recognised by their addresses, which stay valid because the schedule
 /// being written holds them all.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
