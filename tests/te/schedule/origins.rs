@@ -154,6 +154,27 @@ fn a_stage_computes_its_origin() -> Result<(), TeError> {
     Ok(())
 }
 
+/// A cache that is read at an index from data has every element that the index can name, or its tensor lacks it, too.
+#[test]
+fn caches_have_the_elements_that_data_ask_for() -> Result<(), TeError> {
+    let mut document: Value = serde_json::from_str(&gather()?).expect("JSON");
+    let place = |value: &Value| value.as_u64().expect("a place") as usize;
+    let nodes = document["nodes"].as_array_mut().expect("nodes");
+    let cache = nodes.iter().position(|node| node["node"] == "compute" && node["name"] == "A.global").expect("a cache");
+    let [rows, columns] = [0, 1].map(|d| place(&nodes[cache]["axes"][d]));
+    // As many columns as rows; the index is clamped to the columns of A.
+    nodes[columns]["domain"] = nodes[rows]["domain"].clone();
+    let refused = Schedule::from_json(&document.to_string()).map(|_| ()).expect_err("the cache is too small");
+    assert!(refused.to_string().contains("an element that the stage it is computed from doesn't have"), "{refused}");
+    // An index that may lie outside of A.
+    let (n, m) = (te::var("n"), te::var("m"));
+    let (a, b) = (te::placeholder([n, m], "A"), te::placeholder_of(te::DType::I32, [n], "B"));
+    let c = te::compute([n, n], "C", |[i, j]| a.at([j.into(), b.at([i]) + 1]))?;
+    let mut s = te::create_schedule(&[&c]);
+    s.cache_read(&a, "global", &[&c])?;
+    Schedule::from_json(&s.to_json(&[&a, &b, &c])?).map(|_| ())
+}
+
 /// One that is read differs from what it was in a member that nobody knows, or in how a number is written.
 #[test]
 fn members_and_numbers_are_as_they_are_written() -> Result<(), TeError> {
