@@ -141,6 +141,16 @@ fn mistakes() -> Result<(), TeError> {
         .assert_eq(&changed(&|value| value["schedule"]["stages"][1]["loops"] = json!([])));
     expect!["this text is not a saved schedule: B can't be inlined"]
         .assert_eq(&changed(&|value| value["schedule"]["stages"][1]["place"] = json!("inline")));
+    expect![""].assert_eq(&changed(&|value| value["nodes"][0]["more"] = json!(1)));
+    expect![""].assert_eq(&changed(&|value| value["nodes"][0]["type"] = json!("i31")));
+    expect![""].assert_eq(&changed(&|value| value["nodes"][0]["node"] = json!("integer")));
+    expect![""].assert_eq(&changed(&|value| value["nodes"][0]["value"] = json!("8")));
+    expect![""].assert_eq(&changed(&|value| value["nodes"][1]["shape"] = json!([1])));
+    expect![""].assert_eq(&changed(&|value| value["schedule"]["stages"][1]["relations"][0]["fuse"] = json!([])));
+    expect![""].assert_eq(&changed(&|value| value["schedule"]["stages"][1]["place"] = json!({ "at": 1 })));
+    expect![""].assert_eq(&refused(&text.replacen("\"record\"", "\"record\":[],\"record\"", 1)));
+    let long = "m".repeat(1 << 20);
+    assert!(changed(&|value| value[&long] = json!(1)).len() < 2000);
     let c = te::placeholder([8], "C");
     expect!["C is not part of this schedule"]
         .assert_eq(&s.to_json(&[&c]).map(|_| ()).expect_err("not in the schedule").to_string());

@@ -3,7 +3,7 @@
 //!
 //! Both operations are evaluated at the same elements, for a few sizes, and what they give is compared. An index is a number.
 //! What tensors hold is unknown: an element is stood for by a hash of its tensor and place, and a result by a hash of the
-//! operation and its operands. Integers are hashed so that sums and products may be written in another order. A reduction is
+//! operation and its operands. An index that data give is known by its ends, as those of a minimum with a size. Integers are hashed so that sums and products may be written in another order. A reduction is
 //! the set of what it combines, or the sequence if its reducer is not commutative; so it may be done in parts. Reads of
 //! stages that primitives have made (caches, partial results) are replaced by what those stages compute.
 //!
@@ -180,20 +180,57 @@ fn places(extents: &[i64], random: &mut Numbers) -> Vec<Vec<Known>> {
 struct Known {
     /// The number, of an index, a size or a condition on those.
     int: Option<i64>,
+    /// The least and the greatest value of an integer that data give, if they are closer than those of its type.
+    ends: Option<Ends>,
     /// The value, or what stands for it.
     bits: u64,
     /// The reduction that it is a value of, and which one.
     reduced: Option<(Rc<Reduced>, usize)>,
 }
 
+/// The least and the greatest value of an integer.
+type Ends = (i64, i64);
+
 impl Known {
     fn int(value: i64) -> Self {
-        Self { int: Some(value), bits: value.cast_unsigned(), reduced: None }
+        Self { int: Some(value), ..Self::of(value.cast_unsigned()) }
     }
 
     fn of(bits: u64) -> Self {
-        Self { int: None, bits, reduced: None }
+        Self { int: None, ends: None, bits, reduced: None }
     }
+
+    /// The ends of an integer of this type.
+    fn ends(&self, dtype: DType) -> Option<Ends> {
+        self.int.map(|value| (value, value)).or(self.ends).or(dtype.range())
+    }
+}
+
+/// The ends of a result, unless it may leave the range of its type and wrap.
+fn within(dtype: DType, (least, greatest): Ends) -> Option<Ends> {
+    (dtype.holds(least) && dtype.holds(greatest)).then_some((least, greatest))
+}
+
+/// The ends of an operation on integers of a type.
+fn ends_of(op: Binary, dtype: DType, a: Ends, b: Ends) -> Option<Ends> {
+    // One that is monotone in each operand has its ends at theirs.
+    let at_ends = |of: fn(i64, i64) -> Option<i64>| {
+        let all = [of(a.0, b.0)?, of(a.0, b.1)?, of(a.1, b.0)?, of(a.1, b.1)?];
+        Some((*all.iter().min()?, *all.iter().max()?))
+    };
+    let ends = match op {
+        Binary::Add => at_ends(i64::checked_add),
+        Binary::Sub => at_ends(i64::checked_sub),
+        Binary::Mul => at_ends(i64::checked_mul),
+        Binary::Min => at_ends(|a, b| Some(a.min(b))),
+        Binary::Max => at_ends(|a, b| Some(a.max(b))),
+        // By a positive number, this rounds down.
+        Binary::FloorDiv if b.0 > 0 => at_ends(i64::checked_div_euclid),
+        Binary::FloorMod if b.0 > 0 && a.0 >= 0 => Some((0, a.1.min(b.1 - 1))),
+        Binary::FloorMod if b.0 > 0 => Some((0, b.1 - 1)),
+        _ => None,
+    };
+    ends.and_then(|ends| within(dtype, ends))
 }
 
 /// What a reduction has combined.
@@ -317,7 +354,10 @@ impl Evaluation<'_> {
                 Ok(match value.int {
                     Some(value) if from.dtype() != DType::Bool => of_int(value, x.dtype()),
                     _ if from.dtype() == x.dtype() => value,
-                    _ => Known::of(hashed(&("cast", x.dtype(), value.bits))),
+                    _ => {
+                        let ends = value.ends(from.dtype()).and_then(|ends| within(x.dtype(), ends));
+                        Known { ends, ..Known::of(hashed(&("cast", x.dtype(), value.bits))) }
+                    }
                 })
             }
             Kind::Select(condition, a, b) => {
@@ -326,8 +366,13 @@ impl Evaluation<'_> {
                     return self.value(if condition != 0 { a } else { b }, scope);
                 }
                 let (a, b) = (self.value(a, scope)?, self.value(b, scope)?);
+                if a.bits == b.bits {
+                    return Ok(a);
+                }
                 let either = hashed(&("select", condition.bits, a.bits, b.bits));
-                Ok(if a.bits == b.bits { a } else { Known::of(either) })
+                let ends = a.ends(x.dtype()).zip(b.ends(x.dtype()));
+                let ends = ends.map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
+                Ok(Known { ends, ..Known::of(either) })
             }
             Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => {
                 let (a, decides) = (self.value(a, scope)?, i64::from(*op == Binary::Or));
@@ -357,13 +402,17 @@ impl Evaluation<'_> {
                 Ok(Known::of(hashed(&("call", std::ptr::from_ref(*function), x.dtype(), operands))))
             }
             Kind::Read(tensor, indices) => {
-                let indices: Vec<Known> = indices.iter().map(|i| self.value(i, scope)).collect::<Result<_, _>>()?;
+                let index = |i: &Expr| {
+                    let known = self.value(i, scope)?;
+                    Ok::<_, Reason>(Known { ends: known.ends(i.dtype()), ..known })
+                };
+                let indices: Vec<Known> = indices.iter().map(index).collect::<Result<_, _>>()?;
                 self.read(tensor, &indices)
             }
             Kind::Reduce(reduce, index) => {
                 let made = self.reduced(reduce, scope)?;
                 let bits = hashed(&("reduced", made.combiner, made.init, made.all.sum, made.all.power, index));
-                Ok(Known { int: None, bits, reduced: Some((made, *index)) })
+                Ok(Known { reduced: Some((made, *index)), ..Known::of(bits) })
             }
             Kind::Load(..) | Kind::Invalid(_) => Err(NO_VALUE),
         }
@@ -373,7 +422,8 @@ impl Evaluation<'_> {
         all.iter().map(|x| Ok(self.value(x, scope)?.bits)).collect()
     }
 
-    /// An element of a stage that primitives have made is what it computes; any other stands for itself.
+    /// An element of a stage that primitives have made is what it computes; any other stands for itself. An index that
+    /// data give may have any value between its ends.
     fn read(&mut self, tensor: &Tensor, indices: &[Known]) -> Result<Known, Reason> {
         let stage = self.schedule.index_of(tensor.operation()).map(|index| &self.schedule.stages[index]);
         let origin = stage.map_or(tensor.operation(), |stage| &stage.origin);
@@ -383,7 +433,9 @@ impl Evaluation<'_> {
             Some(compute) => self.extents(compute)?,
             None => self.numbers(&tensor.shape())?,
         };
-        let is_inside = |(index, extent): (&Known, &i64)| index.int.is_none_or(|index| (0..*extent).contains(&index));
+        let is_inside = |(index, extent): (&Known, &i64)| {
+            index.ends.is_some_and(|(least, greatest)| least >= 0 && greatest < *extent)
+        };
         let is_inside = indices.len() == extents.len() && indices.iter().zip(&extents).all(is_inside);
         let Some(compute) = made else {
             self.outside += usize::from(!is_inside);
@@ -502,7 +554,8 @@ fn binary(op: Binary, dtype: DType, a: &Known, b: &Known) -> Result<Known, Reaso
     }
     // Comparisons of integers depend on their difference.
     let less = |a: u64, b: u64| hashed(&("less", b.wrapping_sub(a)));
-    Ok(Known::of(match op {
+    let ends = a.ends(dtype).zip(b.ends(dtype)).and_then(|(a, b)| ends_of(op, dtype, a, b));
+    let bits = match op {
         Binary::Add => x.wrapping_add(y),
         Binary::Sub => x.wrapping_sub(y),
         Binary::Mul => x.wrapping_mul(y),
@@ -515,7 +568,8 @@ fn binary(op: Binary, dtype: DType, a: &Known, b: &Known) -> Result<Known, Reaso
         Binary::Eq => hashed(&("equal", x.wrapping_sub(y).min(y.wrapping_sub(x)))),
         Binary::Ne => hashed(&("differ", x.wrapping_sub(y).min(y.wrapping_sub(x)))),
         Binary::Div | Binary::FloorDiv | Binary::FloorMod | Binary::And | Binary::Or => hashed(&(op, x, y)),
-    }))
+    };
+    Ok(Known { ends, ..Known::of(bits) })
 }
 
 fn numbers(op: Binary, a: i64, b: i64) -> Result<Known, Reason> {

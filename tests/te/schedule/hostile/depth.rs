@@ -168,6 +168,17 @@ fn size() {
         let text = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
         assert!(matches!(outcome("brackets", text), Err(TeError::Schedule(ScheduleError::Json { .. }))));
     }
+    // In a part, where it is read whole before it is understood.
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        for (depth, part) in [(100, "\"value\":8"), (100_000, "\"value\":8"), (100, "\"relations\":[]")] {
+            let mut d = Document::new();
+            let body = d.read(d.x, &[d.i]);
+            let (name, _) = part.split_once(':').expect("a member");
+            let nested = format!("{name}:{}1{}", open.repeat(depth), close.repeat(depth));
+            let refused = outcome(part, d.of(body).replace(part, &nested));
+            assert!(matches!(refused, Err(TeError::Schedule(ScheduleError::Json { .. }))), "{refused:?}");
+        }
+    }
     for number in ["1e400", "-1e400", "18446744073709551616", "1e-400", "0.5", "-9223372036854775809"] {
         let mut d = Document::new();
         let body = d.read(d.x, &[d.i]);

@@ -6,22 +6,27 @@
 //! applied primitives as text. `tensors` has the tensors that were named when it was saved. Floating-point numbers are
 //! strings, so that every value is kept exactly.
 //!
-//! Reading trusts nothing. Expressions are built and checked like those that a program writes, and what a schedule
-//! primitive would refuse is refused. So is a stage that doesn't compute its origin ([`agreement`](super::agreement)), and a
-//! member of an object that is not written here. The length of the text and the number of its parts are limited
-//! (`limits.rs`). Only the CUDA text of hand-written elementwise functions is taken unchecked. So compile a schedule only if
-//! you would also run code by its author.
+//! Reading trusts nothing. `serde` reads the text as plain data (`document.rs`) and refuses a member that is not listed
+//! there. Expressions are then built and checked like those that a program writes, and the schedule by its primitives. So
+//! a stage that doesn't compute its origin is refused ([`agreement`](super::agreement)). The length of the text and the
+//! number of its parts are limited (`limits.rs`). Only the CUDA text of hand-written elementwise functions is taken
+//! unchecked. So compile a schedule only if you would also run code by its author.
 //!
 //! This module knows the text format. It must never lower or run anything.
 
+mod checks;
+mod document;
+mod functions;
+mod known;
 mod limits;
 mod names;
 mod nodes;
 mod schedule;
 mod write;
 
-use serde_json::Value;
+use serde::Deserialize;
 
+use self::document::Header;
 use self::schedule::read_schedule;
 use self::write::write_schedule;
 use super::Schedule;
@@ -42,7 +47,8 @@ impl Schedule {
     /// [`ScheduleError::NotScheduled`] for a tensor of another schedule; [`ScheduleError::Json`] for what the format
     /// can't express.
     pub fn to_json(&self, tensors: &[&Tensor]) -> Result<String, TeError> {
-        Ok(write_schedule(self, tensors)?.to_string())
+        let document = write_schedule(self, tensors)?;
+        serde_json::to_string(&document).map_err(|error| mistake(error.to_string()))
     }
 
     /// Reads the text of [`Schedule::to_json`]. Gives the schedule and the tensors that were named when it was saved.
@@ -55,16 +61,28 @@ impl Schedule {
     /// refuses its content.
     pub fn from_json(text: &str) -> Result<(Self, Vec<Tensor>), TeError> {
         limits::BYTES.check(text.len())?;
-        let value: Value = serde_json::from_str(text).map_err(|error| mistake(format!("it is not JSON: {error}")))?;
-        if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
+        let header: Header = parsed(text)?;
+        if header.format.as_deref() != Some(FORMAT) {
             return Err(mistake(format!("its `format` is not \"{FORMAT}\"")));
         }
-        match value.get("version").and_then(Value::as_u64) {
-            Some(VERSION) => read_schedule(&value),
+        match header.version {
+            Some(VERSION) => read_schedule(parsed(text)?),
             Some(other) => Err(mistake(format!("it is of version {other}; version {VERSION} can be read"))),
             None => Err(mistake("it has no `version`".to_owned())),
         }
     }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, TeError> {
+    serde_json::from_str(text).map_err(|error| {
+        let mut reason = if error.is_data() { error.to_string() } else { format!("it is not JSON: {error}") };
+        // It quotes names and strings of the text.
+        if let Some((end, _)) = reason.char_indices().nth(1000) {
+            reason.truncate(end);
+            reason.push_str(&format!("… at line {} column {}", error.line(), error.column()));
+        }
+        mistake(reason)
+    })
 }
 
 fn mistake(reason: String) -> TeError {
