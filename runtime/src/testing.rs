@@ -3,6 +3,7 @@
 //! With plain `cargo test`, a test that needs NVRTC says that it was skipped, and passes. If `EPILOGUE_REQUIRE_NVRTC`
 //! is set (`cargo xtask test` sets it after installing NVRTC), the test fails instead: nothing is skipped unnoticed.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -51,6 +52,25 @@ pub fn cases(default: u32) -> u32 {
     let scale = scale.expect("EPILOGUE_CASES is a positive number, by which the number of random cases is multiplied");
     // The conversion saturates.
     (f64::from(default) * scale).ceil() as u32
+}
+
+/// Some of the cases that a test lists, in their order: others at each run, and as many of them as [`cases`] says. All
+/// of them unless `EPILOGUE_CASES` is below 1.
+#[must_use]
+pub fn some_of<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = all.into_iter().collect();
+    let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+    let wanted = cases(count).min(count) as usize;
+    let random = RandomState::new();
+    let mut drawn: Vec<usize> = (0..all.len()).collect();
+    drawn.sort_by_key(|place| random.hash_one(place));
+    drawn.truncate(wanted);
+    let mut place = 0;
+    all.retain(|_| {
+        place += 1;
+        drawn.contains(&(place - 1))
+    });
+    all
 }
 
 fn missing(test: &str, what: &str, reason: &str) {

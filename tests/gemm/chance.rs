@@ -118,7 +118,7 @@ fn on_tiles_of_sm_90a() {
     for (i, (request, split_k)) in small_tiles().into_iter().zip(splits).enumerate() {
         let device = device(Completion::Random, i as u64);
         let request = Request { split_k: Some(split_k), ..request };
-        for tree in [Forward::tree(), Backward::tree()] {
+        for tree in testing::some_of([Forward::tree(), Backward::tree()]) {
             let kernel = planned(&device, tree, request);
             for (problem, seed) in [(Problem::new(75, 69, 130), 1), (Problem::new(33, 64, 70).batched(2), 2)] {
                 let result = kernel.product(problem, &mut Choices::new(&choices(seed)));

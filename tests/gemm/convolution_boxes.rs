@@ -78,7 +78,7 @@ fn cases_by_boxes() -> Result<(), Error> {
         return Ok(());
     }
     let device = hopper(Completion::Lazy)?;
-    for shape in cases() {
+    for shape in testing::some_of(cases()) {
         check(&device, (F16, F16), &shape, |builder| in_boxes(builder, small()))?;
     }
     Ok(())
@@ -96,7 +96,7 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
     let shape =
         Shape { images: 3, stride: vec![1, 2], ..padded(Shape::of([9, 17], 72, 70, [3, 3]), &[(1, 2), (0, 1)]) };
     let cluster = |m, n| Some(sm90::Cluster { m, n });
-    for (tile, cluster, split_k) in [
+    for (tile, cluster, split_k) in testing::some_of([
         (tile(128, 64, Cooperative), cluster(2, 1), SplitK::None),
         (tile(64, 64, PingPong), cluster(1, 2), SplitK::None),
         (tile(64, 32, Cooperative), cluster(2, 2), SplitK::Serial(3)),
@@ -106,26 +106,26 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
         // 18 k-tiles among 7: three each, so that the last part is empty.
         (tile(64, 64, Cooperative), cluster(1, 1), SplitK::Serial(7)),
         (tile(64, 64, PingPong), cluster(1, 1), SplitK::Parallel(7)),
-    ] {
+    ]) {
         let request = sm90::Request { tile, cluster, split_k: Some(split_k), ..sm90::Request::default() };
         check(&device, (BF16, BF16), &shape, |builder| in_boxes(builder, request))?;
     }
     // Groups, also where parts are empty, of a tile with more columns than a group has.
     let in_groups = Shape { channels: 384, filters: 72, groups: 3, images: 2, ..shape };
-    for (tile, cluster, split_k) in [
+    for (tile, cluster, split_k) in testing::some_of([
         (tile(128, 32, Cooperative), cluster(2, 1), SplitK::None),
         (tile(64, 64, PingPong), cluster(1, 2), SplitK::None),
         (tile(64, 32, Cooperative), cluster(2, 1), SplitK::Serial(7)),
         (tile(64, 16, Cooperative), cluster(1, 1), SplitK::Parallel(4)),
         (tile(64, 32, Cooperative), cluster(1, 1), SplitK::Stream),
-    ] {
+    ]) {
         let request = sm90::Request { tile, cluster, split_k: Some(split_k), ..sm90::Request::default() };
         check(&device, (BF16, BF16), &in_groups, |builder| in_boxes(builder, request))?;
     }
     let of_bytes = Shape { channels: 256, groups: 2, ..padded(Shape::of([4, 3], 256, 20, [2, 3]), &[(1, 0), (1, 1)]) };
     check(&device, (I8, I8), &of_bytes, |builder| in_boxes(builder, small()))?;
     let volume = padded(Shape::of([3, 4, 5], 48, 20, [2, 3, 2]), &[(1, 0), (1, 1), (0, 1)]);
-    for elements in [(I8, I8), (F8E4M3, F8E4M3), (F32, F32)] {
+    for elements in testing::some_of([(I8, I8), (F8E4M3, F8E4M3), (F32, F32)]) {
         let arithmetic = if elements.0 == F32 { Arithmetic::Tf32 } else { Arithmetic::Exact };
         check(&device, elements, &volume, |builder| in_boxes(builder.arithmetic(arithmetic), small()))?;
     }

@@ -58,17 +58,13 @@ fn cases_by_boxes() -> Result<(), Error> {
         Shape { dilation: vec![1, 255], ..padded(Shape::of([2, 150], 8, 8, [1, 2]), &[(0, 0), (127, 127)]) },
         padded(Shape::of([3, 2], 8, 8, [1, 1]), &[(127, 3), (0, 0)]),
     ]);
-    let (mut images, mut filters) = (0, 0);
-    for shape in all {
-        for (of, count) in [(Of::Images, &mut images), (Of::Filters, &mut filters)] {
-            let shape = boxable(of, shape.clone());
-            if is_boxed(of, &shape) {
-                *count += 1;
-                check(&device, of, F16, &shape, |builder| in_boxes(builder, small()))?;
-            }
-        }
+    let of = |of: Of| all.iter().map(move |shape| (of, boxable(of, shape.clone())));
+    let boxed = |(of, shape): &(Of, Shape)| is_boxed(*of, shape);
+    let [images, filters] = [Of::Images, Of::Filters].map(|gradient| of(gradient).filter(boxed).collect::<Vec<_>>());
+    assert!(images.len() >= 20 && filters.len() >= 30, "{} {}", images.len(), filters.len());
+    for (of, shape) in testing::some_of(images.into_iter().chain(filters)) {
+        check(&device, of, F16, &shape, |builder| in_boxes(builder, small()))?;
     }
-    assert!(images >= 20 && filters >= 30, "{images} {filters}");
     Ok(())
 }
 
@@ -86,15 +82,15 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
     let asked =
         |(tile, cluster, split_k)| sm90::Request { tile, cluster, split_k: Some(split_k), ..Default::default() };
     let of_images = padded(Shape::of([5, 9], 70, 72, [3, 2]), &[(1, 2), (0, 1)]);
-    for how in [
+    for how in testing::some_of([
         (tile(128, 64, Cooperative), cluster(1, 2), SplitK::None),
         (tile(64, 128, PingPong), cluster(2, 1), SplitK::Serial(3)),
         (tile(64, 32, Cooperative), cluster(1, 1), SplitK::Stream),
-    ] {
+    ]) {
         check(&device, Of::Images, BF16, &of_images, |builder| in_boxes(builder, asked(how)))?;
     }
     // Two k-tiles of channels, or one with a tail, of other types; their filters are copied first, to rows along K.
-    for (element, filters) in [(I8, 16 * 3), (F8E4M3, 16 * 3), (F32, 36)] {
+    for (element, filters) in testing::some_of([(I8, 16 * 3), (F8E4M3, 16 * 3), (F32, 36)]) {
         let arithmetic = if element == F32 { Arithmetic::Tf32 } else { Arithmetic::Exact };
         let shape = padded(Shape::of([3, 4, 5], 20, filters, [2, 3, 2]), &[(1, 0), (1, 1), (0, 1)]);
         check(&device, Of::Images, element, &shape, |builder| in_boxes(builder.arithmetic(arithmetic), small()))?;
@@ -105,20 +101,20 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
     // 3 boxes of rows, and 4 k-tiles: in 3 parts two each, so that the last one is empty.
     let of_filters =
         Shape { stride: vec![1, 2], images: 3, ..padded(Shape::of([9, 17], 64, 72, [1, 3]), &[(0, 0), (1, 2)]) };
-    for how in [
+    for how in testing::some_of([
         (tile(128, 128, Cooperative), cluster(2, 2), SplitK::Serial(3)),
         (tile(256, 64, Cooperative), cluster(1, 2), SplitK::None),
         (tile(64, 96, PingPong), cluster(1, 1), SplitK::Parallel(3)),
         (tile(64, 32, Cooperative), cluster(1, 1), SplitK::Stream),
-    ] {
+    ]) {
         check(&device, Of::Filters, BF16, &of_filters, |builder| in_boxes(builder, asked(how)))?;
     }
     // Groups, of a tile with more rows and columns than a group has; filters whose rows must be copied first.
     let in_groups = Shape { channels: 128, filters: 80, groups: 2, images: 1, ..of_filters };
-    for how in [
+    for how in testing::some_of([
         (tile(256, 64, Cooperative), cluster(1, 1), SplitK::Serial(3)),
         (tile(64, 128, Cooperative), cluster(2, 1), SplitK::Stream),
-    ] {
+    ]) {
         check(&device, Of::Filters, BF16, &in_groups, |builder| in_boxes(builder, asked(how)))?;
     }
     check(&device, Of::Filters, BF16, &Shape { filters: 6, ..in_groups }, |builder| in_boxes(builder, small()))
@@ -303,7 +299,7 @@ fn one_plan_runs_them_all() -> Result<(), Error> {
         (gradient_patches(&dy, window, [5, 6]), [&of_images[0], &of_images[1]].into(), &[2, 5, 6, 64]),
         (transposed_patches(&x, window), [&dy, &dz].into(), &[128, 3, 3, 64]),
     ];
-    for (left, right, _) in &all {
+    for (left, right, _) in testing::some_of(&all) {
         let wide = sm90::Request { tile: tile(128, 128, sm90::Schedule::Cooperative), ..small() };
         let gemm = in_boxes(Gemm::builder::<Both>(&device).operands(*left, right.clone())?, wide).plan()?;
         assert!(matches!(gemm.choice().kernel().map(|kernel| kernel.key), Some(KernelKey::Sm90(_))));

@@ -232,7 +232,7 @@ fn cases_on_the_cpu() -> Result<(), Error> {
     use ElementType::{BF16, F16, F32, F64, I8, U8};
     let device = Device::cpu();
     for shape in cases() {
-        for element in [F32, BF16, F16, U8, I8, F64] {
+        for element in testing::some_of([F32, BF16, F16, U8, I8, F64]) {
             for of in [Of::Images, Of::Filters] {
                 check(&device, of, element, &shape, |builder| builder)?;
             }
@@ -259,7 +259,7 @@ fn cases_on_emulated_devices() -> Result<(), Error> {
     }
     let options = Options::default().detector(Detector::On).completion(Completion::Lazy);
     let device = Device::emulated_with(Arch::SM_80, options.clone())?;
-    for shape in cases() {
+    for shape in testing::some_of(cases()) {
         for of in [Of::Images, Of::Filters] {
             check(&device, of, F16, &shape, |builder| builder)?;
         }
@@ -293,7 +293,7 @@ fn on_every_way_of_sharing_k() -> Result<(), Error> {
     let small = *tiles.last().expect("a tile");
     let shape = Shape { images: 5, padding: vec![(1, 1); 2], stride: vec![1, 2], ..Shape::of([6, 7], 16, 40, [3, 3]) };
     for of in [Of::Images, Of::Filters] {
-        for split_k in [SplitK::Serial(3), SplitK::Parallel(2), SplitK::Stream] {
+        for split_k in testing::some_of([SplitK::Serial(3), SplitK::Parallel(2), SplitK::Stream]) {
             check(&device, of, F16, &shape, |builder| builder.tile(small).split_k(split_k))?;
         }
         check(&device, of, F16, &shape, |builder| builder.tile(tiles[0]))?;

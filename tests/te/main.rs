@@ -1,5 +1,6 @@
 //! Tensor expressions: what they mean, what is refused, and that every executor gives the same results.
 
+mod advice;
 #[cfg(feature = "native")]
 mod auto;
 #[cfg(feature = "native")]

@@ -22,7 +22,6 @@ const COMPILATION: Status = 6;
 /// NVRTC's functions, by their names in nvrtc.h.
 #[allow(non_snake_case)]
 struct Functions {
-    nvrtcVersion: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status,
     nvrtcGetErrorString: unsafe extern "C" fn(Status) -> *const c_char,
     nvrtcCreateProgram: unsafe extern "C" fn(
         *mut Program,
@@ -55,7 +54,6 @@ impl Functions {
     fn load(library: &libloading::Library) -> Result<Self, libloading::Error> {
         Ok(functions!(
             library,
-            nvrtcVersion,
             nvrtcGetErrorString,
             nvrtcCreateProgram,
             nvrtcDestroyProgram,
@@ -97,6 +95,21 @@ fn cause(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
+/// The version of CUDA that a library is of.
+fn version_of(library: &libloading::Library) -> Result<(u32, u32), Unusable> {
+    type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status;
+    // SAFETY: the function's declaration in nvrtc.h, the same in all versions.
+    let version = unsafe { library.get::<Version>(c"nvrtcVersion".to_bytes_with_nul()) };
+    let version = version.map_err(|error| Unusable::DoesNotLoad(cause(&error)))?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: two valid places to write to.
+    let status = unsafe { version(&raw mut major, &raw mut minor) };
+    if status != 0 {
+        return Err(Unusable::DoesNotLoad(format!("it doesn't say its version (nvrtcVersion gives {status})")));
+    }
+    Ok((u32::try_from(major).unwrap_or(0), u32::try_from(minor).unwrap_or(0)))
+}
+
 /// A loaded NVRTC.
 pub(super) struct Library {
     functions: Functions,
@@ -132,18 +145,13 @@ impl Library {
             let is_there = fs::exists(path).unwrap_or(true);
             if is_missing && !is_there { Unusable::NotThere } else { Unusable::DoesNotLoad(reason) }
         })?;
-        let functions = Functions::load(&library).map_err(|error| Unusable::DoesNotLoad(cause(&error)))?;
-        std::mem::forget(library);
-        let (mut major, mut minor) = (0, 0);
-        // SAFETY: two valid places to write to.
-        let status = unsafe { (functions.nvrtcVersion)(&raw mut major, &raw mut minor) };
-        let version = (u32::try_from(major).unwrap_or(0), u32::try_from(minor).unwrap_or(0));
-        if status != 0 {
-            return Err(Unusable::DoesNotLoad(format!("it doesn't say its version (nvrtcVersion gives {status})")));
-        }
+        // Before the other functions, which the oldest versions lack.
+        let version = version_of(&library)?;
         if version.0 < 12 {
             return Err(Unusable::TooOld(version));
         }
+        let functions = Functions::load(&library).map_err(|error| Unusable::DoesNotLoad(cause(&error)))?;
+        std::mem::forget(library);
         Ok(Self { functions, version })
     }
 
@@ -259,4 +267,50 @@ fn builtins_in(folder: &Path) -> Option<PathBuf> {
         .collect();
     found.sort();
     found.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A library with this function only.
+    fn library_with(name: &str, function: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("epilogue-nvrtc-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let (source, library) = (folder.join("stub.rs"), folder.join("libnvrtc.so.11.2"));
+        fs::write(&source, format!("#[no_mangle]\npub unsafe extern \"C\" fn {function}")).expect("written");
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let made = Command::new(rustc)
+            .args(["--edition=2021", "--crate-type=cdylib", "-Cpanic=abort", "-o"])
+            .args([&library, &source])
+            .output()
+            .expect("rustc, which compiled this test");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        library
+    }
+
+    /// What is said of a library, which is removed.
+    fn refusal(library: &Path) -> Unusable {
+        let refusal = Library::open(library).err().expect("no NVRTC of today");
+        fs::remove_dir_all(library.parent().expect("a folder")).expect("removed");
+        refusal
+    }
+
+    #[test]
+    fn a_library_before_cuda_12_is_too_old() {
+        let says = "nvrtcVersion(major: *mut i32, minor: *mut i32) -> i32 { *major = 11; *minor = 8; 0 }";
+        let refusal = refusal(&library_with("old", says));
+        assert_eq!(refusal, Unusable::TooOld((11, 8)));
+        assert_eq!(refusal.to_string(), "is too old: it is of CUDA 11.8, and 12.0 or newer is needed");
+    }
+
+    #[test]
+    fn a_library_that_is_no_nvrtc_does_not_load() {
+        let refused = refusal(&library_with("other", "other() {}"));
+        assert!(matches!(&refused, Unusable::DoesNotLoad(reason) if reason.contains("nvrtcVersion")), "{refused}");
+        let refused = refusal(&library_with("silent", "nvrtcVersion(_: *mut i32, _: *mut i32) -> i32 { 1 }"));
+        assert!(matches!(&refused, Unusable::DoesNotLoad(reason) if reason.contains("gives 1")), "{refused}");
+    }
 }

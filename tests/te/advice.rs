@@ -1,0 +1,232 @@
+//! Every refusal of tensor expressions that says what to do, beside that: who follows the advice has what runs.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use epilogue::te::{self, Axis, DType, Expr, Reducer, TeError, Tensor};
+use epilogue::{Device, ElementType};
+
+/// A refusal, whose message has this advice, and what follows it.
+#[track_caller]
+fn advised<T, F>(refused: Result<T, impl ToString>, advice: &str, followed: Result<F, impl ToString>) -> F {
+    let message = refused.err().map(|error| error.to_string()).expect(advice);
+    assert!(message.contains(advice), "{message}");
+    followed.unwrap_or_else(|error| panic!("{advice}: {}", error.to_string()))
+}
+
+fn matrix() -> Tensor {
+    te::placeholder([te::var("n"), te::var("m")], "A")
+}
+
+/// A tensor of n elements, of which each is what the body says.
+fn of_rows(body: impl FnOnce(Axis) -> Expr) -> Result<Tensor, TeError> {
+    te::compute([te::var("rows")], "B", |[i]| body(i))
+}
+
+fn sums_of(a: &Tensor) -> Result<Tensor, TeError> {
+    let [n, m] = [0, 1].map(|d| a.shape()[d].clone());
+    let k = te::reduce_axis((0, m), "k");
+    te::compute([n], "sums", |[i]| te::sum(a.at([i, k]), [k]))
+}
+
+#[test]
+fn types_of_operands() {
+    let (a, h) = (matrix(), te::placeholder_of(ElementType::F16, [te::var("n"), te::var("m")], "H"));
+    advised(
+        of_rows(|i| a.at([i, i]) + h.at([i, i])),
+        "convert one with `.cast(…)`",
+        of_rows(|i| a.at([i, i]) + h.at([i, i]).cast(DType::F32)),
+    );
+    let counts = te::placeholder_of(ElementType::I32, [te::var("n")], "counts");
+    let large = 5_000_000_000_i64;
+    advised(
+        of_rows(|i| counts.at([i]) + large),
+        "use a wider type, for example `.cast(ElementType::I64)` on the other operand",
+        of_rows(|i| counts.at([i]).cast(ElementType::I64) + large),
+    );
+    let first = |dtype| Expr::constant(0.0, dtype);
+    let wide = |reducer: Reducer| {
+        let k = te::reduce_axis((0, 8), "k");
+        of_rows(|i| reducer.over(a.at([i, k]), [k]))
+    };
+    advised(
+        wide(te::comm_reducer(|x, y| (x + y).cast(ElementType::F16), first, "wide")),
+        "convert it with `.cast(…)`",
+        wide(te::comm_reducer(|x, y| (x + y).cast(ElementType::F16).cast(DType::F32), first, "wide")),
+    );
+}
+
+#[test]
+fn reductions() {
+    let a = matrix();
+    let sums = sums_of(&a).unwrap();
+    let k = te::reduce_axis((0, 8), "k");
+    advised(
+        of_rows(|i| te::sum(a.at([i, k]), [k]) + 1.0),
+        "compute the reduction first, then use its tensor",
+        of_rows(|i| sums.at([i]) + 1.0),
+    );
+    advised(
+        of_rows(|i| te::sum(a.at([i, i]), [i])),
+        "make one with `reduce_axis`",
+        of_rows(|i| te::sum(a.at([i, k]), [k])),
+    );
+    let g = te::placeholder([te::var("rows")], "G");
+    let weighted = {
+        let g = g.clone();
+        te::comm_reducer(move |x, y| x + y * g.at([0]), |dtype| Expr::constant(0.0, dtype), "weighted")
+    };
+    advised(
+        of_rows(|i| weighted.over(a.at([i, k]), [k])),
+        "put what depends on more into the expression that is reduced",
+        of_rows(|i| te::sum(a.at([i, k]) * g.at([0]), [k])),
+    );
+}
+
+#[test]
+fn long_expressions() {
+    let terms = |at: &dyn Fn(i64) -> Expr| (0..4096).map(at).collect::<Vec<Expr>>();
+    let x = te::placeholder([4096], "x");
+    let one_by_one = |terms: Vec<Expr>| terms.into_iter().reduce(|sum, term| sum + term).unwrap();
+    let in_pairs = |mut terms: Vec<Expr>| {
+        while terms.len() > 1 {
+            terms = terms.chunks(2).map(|pair| pair[0].clone() + pair[1].clone()).collect();
+        }
+        terms.remove(0)
+    };
+    advised(
+        of_rows(|_| one_by_one(terms(&|i| x.at((i,))))),
+        "combine long sums in pairs",
+        of_rows(|_| in_pairs(terms(&|i| x.at((i,))))),
+    );
+}
+
+#[test]
+fn scans() {
+    let (m, n) = (te::var("m"), te::var("n"));
+    let x = te::placeholder([m, n], "X");
+    let state = te::placeholder([m, n], "state");
+    let init = |steps: i64| te::compute((steps, n), "init", |[t, i]| x.at((t, i))).unwrap();
+    let scan = |steps: i64, update: &dyn Fn(Axis, Axis) -> Expr| {
+        let update = te::compute([m, n], "update", |[t, i]| update(t, i))?;
+        te::scan(&init(steps), &update, &state, std::slice::from_ref(&x))
+    };
+    advised(
+        scan(1, &|t, i| state.at((t, i)) + x.at((t, i))),
+        "an update may read the state at earlier steps only, `t - 1` or before",
+        scan(1, &|t, i| state.at((t - 1, i)) + x.at((t, i))),
+    );
+    let two_back = |t: Axis, i: Axis| state.at((t - 2, i)) + x.at((t, i));
+    advised(scan(1, &two_back), "give 2 initial steps", scan(2, &two_back));
+    advised(
+        scan(1, &two_back),
+        "or read it inside a `select` that asks for the step",
+        scan(1, &|t, i| Expr::from(t).greater(1).select(state.at((t - 2, i)), 0.0) + x.at((t, i))),
+    );
+}
+
+#[test]
+fn schedules() -> Result<(), TeError> {
+    let (a, i) = (matrix(), te::thread_axis("threadIdx.x"));
+    let b = sums_of(&a)?;
+    let k = b.reduce_axis(0)?;
+    let vectors = |first_rfactor: bool| {
+        let mut s = te::create_schedule(&[&b]);
+        let (_, inner) = s.stage(&b)?.split(k, 4)?;
+        if !first_rfactor {
+            return s.stage(&b)?.vectorize(inner).map(|()| s);
+        }
+        let partial = s.rfactor(&b, inner)?;
+        s.stage(&partial)?.vectorize(partial.axis(0)?)?;
+        Ok(s)
+    };
+    let s = advised(vectors(false), "use rfactor first", vectors(true));
+    te::lower(&s, &[&a, &b], "main")?;
+
+    let bound = |cache_first: bool| {
+        let mut s = te::create_schedule(&[&b]);
+        if cache_first {
+            s.cache_write(&b, "local")?;
+        }
+        let rows = s.stage(&b)?.loops()[0];
+        s.stage(&b)?.bind(rows, i)?;
+        if !cache_first {
+            s.cache_write(&b, "local")?;
+        }
+        Ok::<_, TeError>(s)
+    };
+    advised(bound(false), "make the cache first, and schedule that", bound(true));
+
+    let factored = |at_first: bool| {
+        let mut s = te::create_schedule(&[&b]);
+        let (_, inner) = s.stage(&b)?.split(k, 16)?;
+        if at_first {
+            let partial = s.rfactor(&b, inner)?;
+            s.stage(&partial)?.bind(partial.axis(0)?, i)?;
+        } else {
+            s.stage(&b)?.bind(inner, i)?;
+            s.rfactor(&b, inner)?;
+        }
+        Ok::<_, TeError>(s)
+    };
+    advised(factored(false), "factor it first, and bind the loops of the two stages that this makes", factored(true));
+    Ok(())
+}
+
+/// Data that one block computes and another would use.
+#[test]
+fn launches() -> Result<(), TeError> {
+    let n = te::var("n");
+    let a = te::placeholder([n], "A");
+    let b = te::compute([n], "B", |[i]| a.at([i]) + 1)?;
+    let c = te::compute([n], "C", |[i]| b.at([i]) * 2)?;
+    let lowered = |scope: &str| {
+        let mut s = te::create_schedule(&[&c]);
+        let (outer, inner) = s.stage(&c)?.split(c.axis(0)?, 32)?;
+        s.stage(&c)?.bind(outer, te::thread_axis("blockIdx.x"))?;
+        s.stage(&c)?.bind(inner, te::thread_axis("threadIdx.x"))?;
+        s.compute_at(&b, &c, outer)?;
+        s.set_scope(&b, scope)?;
+        let own = s.stage(&b)?.loops()[0];
+        s.stage(&b)?.bind(own, te::thread_axis("threadIdx.x"))?;
+        te::lower(&s, &[&a, &c], "main")
+    };
+    advised(lowered("local"), "put it in shared memory (`set_scope`)", lowered("shared"));
+    Ok(())
+}
+
+#[test]
+fn automatic_kernels() -> Result<(), Box<dyn std::error::Error>> {
+    let device = Device::cpu();
+    let (n, m) = (te::var("n"), te::var("m"));
+    let x = te::placeholder([m, n], "X");
+    let flags = |dtype: DType| {
+        let state = te::placeholder_of(dtype, [m, n], "any");
+        let now = |t: Axis, i: Axis| x.at((t, i)).greater(0.0).cast(dtype);
+        let init = te::compute((1, n), "init", |[t, i]| now(t, i))?;
+        let either = |t: Axis, i: Axis| {
+            let (before, now) = (state.at((t - 1, i)), now(t, i));
+            if dtype == DType::Bool { before.or(now) } else { before.max(now) }
+        };
+        let update = te::compute([m, n], "update", |[t, i]| either(t, i))?;
+        let scan = te::scan(&init, &update, &state, std::slice::from_ref(&x))?;
+        te::auto::build(&[&scan])?.build(&device)
+    };
+    advised(flags(DType::Bool), "cast it to u8", flags(DType::from(ElementType::U8)));
+
+    let a = matrix();
+    let sums = sums_of(&a)?;
+    let kernel = te::auto::build(&[&sums])?.build(&device)?;
+    let (matrix, mut out) = (device.full::<f32>([2, 3], 2.0)?, device.zeros::<f32>([2])?);
+    advised(
+        kernel.run_bound(&[(&a, (&matrix).into()), (&sums, (&out).into())]),
+        "it is written; give `&mut tensor`",
+        kernel.run_bound(&[(&a, (&matrix).into()), (&sums, (&mut out).into())]),
+    );
+    assert_eq!(out.to_vec::<f32>()?, [6.0, 6.0]);
+    advised(
+        kernel.run_bound(&[(&a, (&mut matrix.clone()).into()), (&sums, (&mut out).into())]),
+        "it is read; give `&tensor`",
+        kernel.run_bound(&[(&a, (&matrix).into()), (&sums, (&mut out).into())]),
+    );
+    Ok(())
+}
