@@ -7,7 +7,8 @@ use super::mistake;
 use crate::te::error::TeError;
 use crate::te::expr::axis::{Axis, AxisKind};
 use crate::te::expr::tensor::{Operation, OperationKind, Scan, Tensor};
-use crate::te::loops::schedule::group::{Enclosing, Group};
+use crate::te::loops::schedule::group::Enclosing;
+use crate::te::loops::schedule::properties::Group;
 use crate::te::loops::schedule::{Attach, Relation, Schedule};
 
 /// # Errors
