@@ -17,7 +17,7 @@ fn matrix() -> Tensor {
     te::placeholder([te::var("n"), te::var("m")], "A")
 }
 
-/// A tensor of n elements, of which each is what the body says.
+/// A tensor whose elements the body computes.
 fn of_rows(body: impl FnOnce(Axis) -> Expr) -> Result<Tensor, TeError> {
     te::compute([te::var("rows")], "B", |[i]| body(i))
 }

@@ -13,7 +13,7 @@ const SHALLOW: usize = 32;
 /// More than a walk takes for a level: at most 16 KiB in a build without optimisation. What isn't touched costs nothing.
 const LEVEL_BYTES: usize = 32 << 10;
 
-/// Does what descends through nested statements, of which there are `levels` at most, on a stack that is deep enough.
+/// Runs a function that descends through at most `levels` nested statements, on a stack that is deep enough.
 ///
 /// # Errors
 /// The system gives no thread with a stack of this size.

@@ -9,8 +9,8 @@ use crate::te::expr::axis::Axis;
 
 impl Stage {
     /// Pads the stride of a dimension to the smallest value, not below the dense one, that is `offset` more than a
-    /// multiple of `factor` elements. This avoids bank conflicts in shared memory, where the elements of a column lie
-    /// in one bank if the stride is a power of two. A later call for the same dimension replaces an earlier one.
+    /// multiple of `factor` elements. This avoids bank conflicts in shared memory: with a stride that is a power of two, the elements of a column
+    /// lie in one bank. A later call for the same dimension replaces an earlier one.
     ///
     /// `axis` is one of the computation's own axes (`tensor.axis(d)`), whether or not it is still a loop.
     ///
@@ -56,8 +56,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Keeps the elements of the previous iteration. Where two consecutive iterations of the surrounding loop need
-    /// overlapping elements along one dimension, only the new ones are computed, into memory that is used as a ring.
+    /// Keeps the elements of the previous iteration. Two consecutive iterations of the surrounding loop may need overlapping elements along one dimension.
+    /// Then only the new elements are computed, into memory that is used as a ring.
     /// The stage must be computed inside a loop of its consumer.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Schedules: in which loops, where and by which threads a tensor expression is computed. Primitives never change the
+//! Schedules: the loops, the place and the threads that compute a tensor expression. Primitives never change the
 //! result, with two exceptions: [`Schedule::rfactor`] reassociates a reduction, and [`Stage::tensorize`] leaves a part
 //! of it to an implementation by the user.
 //!

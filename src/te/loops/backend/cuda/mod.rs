@@ -5,8 +5,8 @@
 //! [`DataError`](epilogue_runtime::DataError).
 //!
 //! The text follows TVM's style: fully parenthesised, one-element arrays for registers, pointers before scalars in
-//! order of first use. It needs no headers of the toolkit. Contraction of products and sums to FMA is off, so that the
-//! interpreter, native code and a GPU give the same bits if the order of operations is the same.
+//! order of first use. It needs no headers of the toolkit. Contraction of products and sums to FMA is off. So the interpreter, native code and a GPU give the same
+//! bits if the order of operations is the same.
 //!
 //! Values wrap, indices do not: a launch whose memory is large takes the same kernel with 64-bit indices.
 

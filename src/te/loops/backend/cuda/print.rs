@@ -256,7 +256,7 @@ impl<'a> KernelPrinter<'a> {
         self.code.lines(&text);
     }
 
-    /// Declares registers for elements of a buffer, of which `width` are loaded and stored at a time. Gives their name.
+    /// Declares registers for elements of a buffer; `width` elements are loaded and stored at a time. Gives their name.
     pub(super) fn lanes_of(&mut self, buffer: &Buffer, width: usize) -> Result<String, TeError> {
         let name = self.fresh(buffer.name());
         let ty = self.library.memory_type(buffer.dtype());

@@ -2,8 +2,7 @@
 //! it.
 //!
 //! NVRTC (13.0 at least) turns `c ? P[i] : B[j]` into one load from a chosen address. If the kernel does not write `B`,
-//! and `B` is `__restrict__`, it uses `ld.global.nc`, although the kernel may have written `P[i]` before. Such a load
-//! may only read what nobody writes while the kernel runs (PTX ISA 9.7.9.9). So if a kernel reads, under a condition,
+//! and `B` is `__restrict__`, it uses `ld.global.nc`, although the kernel may have written `P[i]` before. This load may only read what nobody writes while the kernel runs (PTX ISA 9.7.9.9). So if a kernel reads, under a condition,
 //! memory that it also writes, the pointers that it only reads are plain. That they don't alias the written ones still
 //! follows from the `__restrict__` of those.
 //!

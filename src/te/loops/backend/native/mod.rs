@@ -6,8 +6,8 @@
 //! becomes the loop's end. Programs scheduled for a device's threads run as loops over the threads; their blocks run on
 //! the library's threads.
 //!
-//! No access leaves its buffer. The arguments are checked against the program's shapes, and the bounds of all indices
-//! are proved for every new set of sizes, so the code needs no tests. If the proof fails, a version of the code that
+//! No access leaves its buffer. The arguments are checked against the program's shapes. The bounds of all indices are proved for every new
+//! set of sizes, so the code needs no tests. If the proof fails, a version of the code that
 //! tests each access runs instead, and reports the first one outside as an error. Strides of 1 are constants of the
 //! code, so other layouts take other versions of it.
 

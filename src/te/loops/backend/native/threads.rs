@@ -41,7 +41,7 @@ struct Serializer {
 /// The threads of a launch: their index, its variable, and how many they are.
 type Axis = (Thread, Var, Expr);
 
-/// The threads for which a statement runs, outermost first, with the conditions under which each takes part.
+/// The threads that run a statement, outermost first, each with its condition.
 #[derive(Clone, Default)]
 struct Threads {
     axes: Vec<Axis>,
@@ -398,9 +398,8 @@ fn uses(statement: &Stmt, buffer: &Buffer) -> bool {
     written || statement.expressions().into_iter().any(read)
 }
 
-/// Whether each thread has its own copy of memory that is allocated outside the launches of threads. What one launch
-/// leaves for another, or for the host, is the same in all its threads (a total, as lowering has checked), so one copy
-/// is enough.
+/// Whether each thread has its own copy of memory that is allocated outside the launches of threads. A value that one launch leaves for another, or for the host, is the same in all its threads.
+/// (It is a total, as lowering has checked.) So one copy is enough.
 fn is_each_threads(body: &Stmt, buffer: &Buffer) -> Result<bool, TeError> {
     let mut launches = Vec::new();
     launches_using(body, buffer, &mut launches);

@@ -204,7 +204,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// One of two values, both of which are computed.
+    /// One of two values; both are computed.
     pub(super) fn chosen(&mut self, condition: Val, a: Val, b: Val, dtype: DType) -> Val {
         match (condition, a, b) {
             (Val::One(condition), Val::One(a), Val::One(b)) => Val::One(self.b.ins().select(condition, a, b)),

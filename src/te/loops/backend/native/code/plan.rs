@@ -19,7 +19,7 @@ pub(super) fn first_lane(index: &Expr, lane: Var) -> Expr {
 }
 
 /// The iterations from which on a loop's body does nothing, so that the loop may end there, and the body without the
-/// tests that tell this. Such a test is around the whole body and holds only for the first iterations.
+/// tests that tell this. This test is around the whole body and holds only for the first iterations.
 pub(super) fn limits(var: Var, body: &Stmt) -> (Vec<Expr>, &Stmt) {
     let (mut found, mut inner) = (Vec::new(), body);
     while let Stmt::If { condition, then } = inner {
@@ -121,8 +121,8 @@ impl Shape {
 
 /// The distances that must be tested before a loop's iterations may be lanes; `None` when they may not.
 ///
-/// A lane must only see what it wrote itself. So all accesses of a buffer that is written must move by the same step
-/// from lane to lane, and must be either equal or too far apart to overlap.
+/// A lane must only see what it wrote itself. So all accesses of a written buffer must move by the same step from lane to lane.
+/// They must be either equal or too far apart to overlap.
 fn distances(var: Var, extent: &Expr, body: &Stmt) -> Option<Vec<Expr>> {
     let mut accesses = Vec::new();
     gather(body, &mut accesses);
