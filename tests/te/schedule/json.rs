@@ -141,14 +141,27 @@ fn mistakes() -> Result<(), TeError> {
         .assert_eq(&changed(&|value| value["schedule"]["stages"][1]["loops"] = json!([])));
     expect!["this text is not a saved schedule: B can't be inlined"]
         .assert_eq(&changed(&|value| value["schedule"]["stages"][1]["place"] = json!("inline")));
-    expect![""].assert_eq(&changed(&|value| value["nodes"][0]["more"] = json!(1)));
-    expect![""].assert_eq(&changed(&|value| value["nodes"][0]["type"] = json!("i31")));
-    expect![""].assert_eq(&changed(&|value| value["nodes"][0]["node"] = json!("integer")));
-    expect![""].assert_eq(&changed(&|value| value["nodes"][0]["value"] = json!("8")));
-    expect![""].assert_eq(&changed(&|value| value["nodes"][1]["shape"] = json!([1])));
-    expect![""].assert_eq(&changed(&|value| value["schedule"]["stages"][1]["relations"][0]["fuse"] = json!([])));
-    expect![""].assert_eq(&changed(&|value| value["schedule"]["stages"][1]["place"] = json!({ "at": 1 })));
-    expect![""].assert_eq(&refused(&text.replacen("\"record\"", "\"record\":[],\"record\"", 1)));
+    // What is there, and what may be there; then the place.
+    let unread = |expected: &str, reason: &str| {
+        let (reason, place) = reason.split_once(" at line 1 column ").expect("a place");
+        assert_eq!(reason, format!("this text is not a saved schedule: {expected}"));
+        assert!(place.parse::<usize>().is_ok(), "{place}");
+    };
+    let more = changed(&|value| value["nodes"][0]["more"] = json!(1));
+    unread("unknown field `more`, expected `type` or `value`", &more);
+    let number = changed(&|value| value["nodes"][0]["value"] = json!("8"));
+    unread("invalid type: string \"8\", expected i64", &number);
+    let dtype = changed(&|value| value["nodes"][0]["type"] = json!("i31"));
+    assert!(dtype.contains("`i31` is none of `f64`, `f32`, `bf16`"), "{dtype}");
+    let node = changed(&|value| value["nodes"][0]["node"] = json!("integer"));
+    assert!(node.contains("unknown variant `integer`, expected one of `variable`, `axis`"), "{node}");
+    let relation = changed(&|value| value["schedule"]["stages"][1]["relations"][0]["fuse"] = json!([]));
+    assert!(relation.contains("`factor` or `parts` and with `predicated`; or `fuse` of three axes"), "{relation}");
+    let place = changed(&|value| value["schedule"]["stages"][1]["place"] = json!({ "at": 1 }));
+    unread("invalid type: integer `1`, expected a tuple of size 2", &place);
+    unread("duplicate field `record`", &refused(&text.replacen("\"record\"", "\"record\":[],\"record\"", 1)));
+    expect!["this text is not a saved schedule: node 1: node 1 is not an expression that is given before it is used"]
+        .assert_eq(&changed(&|value| value["nodes"][1]["shape"] = json!([1])));
     let long = "m".repeat(1 << 20);
     assert!(changed(&|value| value[&long] = json!(1)).len() < 2000);
     let c = te::placeholder([8], "C");

@@ -1,5 +1,5 @@
 //! The document as plain data. A part refers to nodes by their places in the list. `serde` writes it, reads it, and refuses
-//! members that are not listed here.
+//! members that are not listed here. An `Option` may be absent.
 
 use serde::{Deserialize, Serialize};
 

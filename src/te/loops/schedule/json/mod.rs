@@ -24,8 +24,6 @@ mod nodes;
 mod schedule;
 mod write;
 
-use serde::Deserialize;
-
 use self::document::Header;
 use self::schedule::read_schedule;
 use self::write::write_schedule;
@@ -61,28 +59,27 @@ impl Schedule {
     /// refuses its content.
     pub fn from_json(text: &str) -> Result<(Self, Vec<Tensor>), TeError> {
         limits::BYTES.check(text.len())?;
-        let header: Header = parsed(text)?;
+        let header: Result<Header, _> = serde_json::from_str(text);
+        let header = header.map_err(|error| unread(if error.is_data() { "" } else { "it is not JSON: " }, &error))?;
         if header.format.as_deref() != Some(FORMAT) {
             return Err(mistake(format!("its `format` is not \"{FORMAT}\"")));
         }
         match header.version {
-            Some(VERSION) => read_schedule(parsed(text)?),
+            Some(VERSION) => read_schedule(serde_json::from_str(text).map_err(|error| unread("", &error))?),
             Some(other) => Err(mistake(format!("it is of version {other}; version {VERSION} can be read"))),
             None => Err(mistake("it has no `version`".to_owned())),
         }
     }
 }
 
-fn parsed<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, TeError> {
-    serde_json::from_str(text).map_err(|error| {
-        let mut reason = if error.is_data() { error.to_string() } else { format!("it is not JSON: {error}") };
-        // It quotes names and strings of the text.
-        if let Some((end, _)) = reason.char_indices().nth(1000) {
-            reason.truncate(end);
-            reason.push_str(&format!("… at line {} column {}", error.line(), error.column()));
-        }
-        mistake(reason)
-    })
+fn unread(what: &str, error: &serde_json::Error) -> TeError {
+    let mut reason = format!("{what}{error}");
+    // It quotes names and strings of the text.
+    if let Some((end, _)) = reason.char_indices().nth(1000) {
+        reason.truncate(end);
+        reason.push_str(&format!("… at line {} column {}", error.line(), error.column()));
+    }
+    mistake(reason)
 }
 
 fn mistake(reason: String) -> TeError {
