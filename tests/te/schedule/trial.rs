@@ -168,7 +168,7 @@ impl Case {
             te::lower(&read, &tensors.iter().collect::<Vec<_>>(), "main")
         };
         let read = read().map_err(|error| Wrong::Saved(error.to_string()))?;
-        let [read, own] = [&read, program].map(te::Program::script);
+        let [read, own] = [&read, program].map(Program::script);
         if read == own { Ok(()) } else { Err(Wrong::Saved(format!("it was\n{own}\nand is read as\n{read}"))) }
     }
 
