@@ -105,7 +105,7 @@ impl Kernel {
     }
 
     /// Runs the kernel on the device's default stream. Arguments are given with their tensors, those of
-    /// [`lower`](crate::te::loops::lower), in any order.
+    /// [`lower`](crate::te::lower), in any order.
     ///
     /// # Errors
     /// [`RunError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
@@ -127,7 +127,7 @@ impl Kernel {
     }
 
     /// Runs the kernel on the device's default stream. `arguments` are in the order in which
-    /// [`lower`](crate::te::loops::lower) was given the tensors; [`Kernel::run_bound`] takes them in any order.
+    /// [`lower`](crate::te::lower) was given the tensors; [`Kernel::run_bound`] takes them in any order.
     ///
     /// # Errors
     /// [`RunError::Argument`], which names the tensor, for a rank, type, extent, stride or device that doesn't fit, and

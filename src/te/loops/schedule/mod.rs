@@ -2,7 +2,7 @@
 //! result, with two exceptions: [`Schedule::rfactor`] reassociates a reduction, and [`Stage::tensorize`] leaves a part
 //! of it to an implementation by the user.
 //!
-//! Each primitive has a file, and is a method of the stage or of the schedule. [`properties`] has the data that
+//! Each primitive has a file, and is a method of the stage or of the schedule. `properties` has the data that
 //! primitives set in a stage, so `stage` imports no primitive.
 
 mod agreement;

@@ -148,7 +148,7 @@ impl Program {
         result
     }
 
-    /// Runs the program on the host. `arguments` are in the order in which [`lower`](crate::te::loops::lower) was given the
+    /// Runs the program on the host. `arguments` are in the order in which [`lower`](crate::te::lower) was given the
     /// tensors ([`Program::interpret_bound`] takes them in any order). Sizes are taken from their shapes.
     ///
     /// # Errors

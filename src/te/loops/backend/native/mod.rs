@@ -141,7 +141,7 @@ impl NativeKernel {
         self.run(&mut ordered)
     }
 
-    /// Runs the kernel. The arguments are in the order in which [`lower`](crate::te::loops::lower) was given the tensors
+    /// Runs the kernel. The arguments are in the order in which [`lower`](crate::te::lower) was given the tensors
     /// ([`NativeKernel::run_bound`] takes them in any order).
     ///
     /// Memory that the program reads before it writes it holds what the caller put there. Memory that the program

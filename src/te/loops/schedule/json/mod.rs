@@ -39,7 +39,7 @@ pub(crate) const VERSION: u64 = 1;
 
 impl Schedule {
     /// The expression and its schedule as JSON. `tensors` are those that [`Schedule::from_json`] gives back, for
-    /// example the arguments of [`lower`](crate::te::loops::lower).
+    /// example the arguments of [`lower`](crate::te::lower).
     ///
     /// # Errors
     /// [`ScheduleError::NotScheduled`] for a tensor of another schedule; [`ScheduleError::Json`] for what the format
