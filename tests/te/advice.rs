@@ -190,7 +190,7 @@ fn launches() -> Result<(), TeError> {
         s.stage(&b)?.bind(own, te::thread_axis("threadIdx.x"))?;
         te::lower(&s, &[&a, &c], "main")
     };
-    advised(lowered("local"), "put it in shared memory (`set_scope`)", lowered("shared"));
+    advised(lowered("local"), "put it in shared memory", lowered("shared"));
     Ok(())
 }
 
