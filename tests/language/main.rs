@@ -2,6 +2,8 @@
 
 mod accuracy;
 mod advice;
+mod advice_derivatives;
+mod advice_memory;
 mod arguments;
 mod evt;
 mod expressions;
