@@ -1,17 +1,29 @@
 //! How deep an expression may nest: parsers and checkers descend into it on the stack. And how long a number may be: `syn`
 //! takes a time by the square of its digits.
 
-use proc_macro2::{Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Literal, Span, TokenStream, TokenTree};
 use syn::Error;
 
-/// Tokens that can nest expressions, from the beginning of a statement or argument to any place in it.
+/// Operators that can nest expressions, from the beginning of a statement or argument to any place in it. Other tokens
+/// count as the operators whose stack they take: an operator takes up to 8 KiB without optimisation, and a compiler's
+/// stack has 8 MiB.
 pub const DEEPEST: usize = 1000;
+
+/// What a pair of braces counts: a block is a list of statements.
+const BLOCK: usize = 4;
+/// What another pair of brackets counts.
+const BRACKETS: usize = 2;
+/// What `let` counts, with the pattern behind it.
+const LET: usize = 3;
+/// What a word behind another word counts.
+const WORD: usize = 2;
+/// What the beginning of generic arguments counts.
+const GENERIC: usize = 8;
+/// What each sign around a closure's parameters counts.
+const CLOSURE: usize = 4;
 
 /// Characters of a number. The longest f64 that is written out has 767 digits that matter.
 pub const LONGEST_NUMBER: usize = 1000;
-
-/// Words between which an expression does not become deeper.
-const NOT_NESTING: [&str; 2] = ["let", "fn"];
 
 /// Refuses expressions that are too deep to be parsed, and numbers that are too long.
 ///
@@ -29,21 +41,26 @@ fn stream(tokens: &TokenStream, around: usize) -> Result<(), Error> {
     let (mut after_word, mut in_attribute) = (false, false);
     for tree in tokens.clone() {
         // Two words in a row, as in `return x` or `x as f32`, can nest without any other token.
-        let is_word = matches!(&tree, TokenTree::Ident(word) if !NOT_NESTING.iter().any(|known| word == known));
+        let is_word = matches!(&tree, TokenTree::Ident(word) if word != "let" && word != "fn");
         match &tree {
             TokenTree::Punct(punct) => match punct.as_char() {
                 ';' | ',' => depth = around,
                 '#' => in_attribute = true,
-                // Generic arguments and closures take more of the stack than operators do.
-                '<' | '|' => depth += 4,
+                '<' => depth += GENERIC,
+                '|' => depth += CLOSURE,
                 _ => depth += usize::from(!in_attribute),
             },
             TokenTree::Group(group) => {
-                depth += usize::from(!in_attribute);
+                depth += match group.delimiter() {
+                    _ if in_attribute => 0,
+                    Delimiter::Brace => BLOCK,
+                    _ => BRACKETS,
+                };
                 in_attribute = false;
                 stream(&group.stream(), checked(depth, group.span_open())?)?;
             }
-            TokenTree::Ident(_) => depth += usize::from(after_word && is_word),
+            TokenTree::Ident(word) if word == "let" => depth += LET,
+            TokenTree::Ident(_) => depth += if after_word && is_word { WORD } else { 0 },
             TokenTree::Literal(literal) => number(literal)?,
         }
         after_word = is_word;
@@ -78,6 +95,8 @@ fn checked(depth: usize, span: Span) -> Result<usize, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Errors;
+    use crate::sight::Files;
 
     fn is_read(text: &str) -> bool {
         check(&text.parse().expect("tokens")).is_ok()
@@ -99,6 +118,10 @@ mod tests {
             "if x {} else ",
             "&",
             "f(1, ",
+            "let x = ",
+            "if let x = ",
+            "match ",
+            "unsafe {",
         ] {
             let closed = |n: usize| {
                 let close = [('(', ")"), ('{', "}")].iter().find(|(open, _)| nesting.trim_end().ends_with(*open));
@@ -108,6 +131,48 @@ mod tests {
             };
             assert!(is_read(&closed(100)), "{nesting}");
             assert!(!is_read(&closed(DEEPEST + 1)), "{nesting}");
+        }
+    }
+
+    /// The deepest nesting of every kind that is read, on a stack like the compiler's. (An overflow ends this process.)
+    #[test]
+    fn what_is_read_fits_a_stack() {
+        for (open, close) in [
+            ("- ", ""),
+            ("x = ", ""),
+            ("x + ", ""),
+            ("& ", ""),
+            ("return ", ""),
+            ("let x = ", ""),
+            ("if let x = ", ""),
+            ("if x {} else ", ""),
+            ("match ", ""),
+            ("match x { y => ", "}"),
+            ("for x in ", ""),
+            ("while ", ""),
+            ("|| ", ""),
+            ("|x| ", ""),
+            ("|x| -> f32 {", "}"),
+            ("unsafe {", "}"),
+            ("'a: loop {", "}"),
+            ("f(", ")"),
+            ("x[", "]"),
+            ("f::<f", ""),
+            ("x as fn(", ")"),
+            ("<f32 as ", ""),
+            ("let Some(", ")"),
+        ] {
+            let nested = |n: usize| format!("|accum: Accum| {{ {}accum{} }}", open.repeat(n), close.repeat(n));
+            let all: Vec<usize> = (1..=DEEPEST).collect();
+            let deepest = all.partition_point(|n| is_read(&nested(*n)));
+            let text = nested(deepest);
+            let read = move || {
+                let tokens = text.parse().expect("tokens");
+                crate::closure(tokens, Files::default(), &mut Errors::default());
+            };
+            let thread = std::thread::Builder::new().stack_size(8 << 20).spawn(read).expect("a thread");
+            thread.join().expect("no panic");
+            assert!((60..=DEEPEST).contains(&deepest), "{open}: {deepest}");
         }
     }
 
