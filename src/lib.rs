@@ -128,8 +128,8 @@
 //! | feature | what it brings | crates | minutes |
 //! |---|---|---|---|
 //! | none | products with epilogues on GPUs and CPUs | 54 | 2.6 |
-//! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans | 59 | 5.0 |
-//! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` | 94 | 7.9 |
+//! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans | 61 | 5.0 |
+//! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` | 96 | 7.9 |
 //! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector | 55 | 3.6 |
 //! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) | 58 | |
 //! | `safetensors` | the tensors of safetensors files, without a copy | 71 | |
@@ -137,7 +137,7 @@
 //! | `tracing` | spans and events of plans, choices, compilations, the cache and launches ([`guide::services`]) | 57 | |
 //!
 //! The crates are all that are compiled with this feature alone, this one included, as `cargo tree -e normal,build` counts
-//! them on Linux. The default features, `te` and `emulated`, make 60.
+//! them on Linux. The default features, `te` and `emulated`, make 62.
 //!
 //! The minutes are of processor time: what all compilers of a cold release build take together (`RUSTC_WRAPPER` with
 //! `time`), by Rust 1.95 on a virtual machine with two cores of an AMD EPYC, which others used meanwhile; on an idle one it

@@ -9,17 +9,17 @@ use syn::Error;
 /// stack has 8 MiB.
 pub const DEEPEST: usize = 1000;
 
-/// What a pair of braces counts: a block is a list of statements.
+/// The count of a pair of braces: a block is a list of statements.
 const BLOCK: usize = 4;
-/// What another pair of brackets counts.
+/// The count of another pair of brackets.
 const BRACKETS: usize = 2;
-/// What `let` counts, with the pattern behind it.
+/// The count of `let`, with the pattern behind it.
 const LET: usize = 3;
-/// What a word behind another word counts.
+/// The count of a word behind another word.
 const WORD: usize = 2;
-/// What the beginning of generic arguments counts.
+/// The count of the sign that begins generic arguments.
 const GENERIC: usize = 8;
-/// What each sign around a closure's parameters counts.
+/// The count of each sign around a closure's parameters.
 const CLOSURE: usize = 4;
 
 /// Characters of a number. The longest f64 that is written out has 767 digits that matter.

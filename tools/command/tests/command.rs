@@ -515,12 +515,12 @@ fn a_text_that_is_too_deep_is_refused() {
     // The longest that is read.
     let file = File::new(
         "long",
-        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "accum + ".repeat(990)),
+        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "accum + ".repeat(980)),
     );
     assert_eq!(run(&["tree", file.path()]).status.code(), Some(0));
     let file = File::new(
         "minus",
-        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "-".repeat(990)),
+        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "-".repeat(980)),
     );
     assert_eq!(run(&["tree", file.path()]).status.code(), Some(0));
 }
