@@ -10,16 +10,9 @@ use epilogue::gemm::{
 };
 use epilogue::prelude::*;
 use epilogue::{Error, Seed, f8e4m3};
+use epilogue_testing::advice::advised;
 
 type Outcome = Result<(), Error>;
-
-/// A refusal, whose message has this advice, and what follows it.
-#[track_caller]
-fn advised(refused: Outcome, advice: &str, followed: Outcome) {
-    let message = refused.expect_err(advice).to_string();
-    assert!(message.contains(advice), "{message}");
-    followed.unwrap_or_else(|error| panic!("{advice}: {error}"));
-}
 
 fn ones(shape: &[usize]) -> DeviceTensor {
     Device::cpu().full::<f32>(shape, 1.0).expect("memory")
@@ -145,7 +138,7 @@ fn operands() {
     // Several B.
     let gemm = Gemm::plan::<Gated>(&device, &matrix, [&b, &b]).expect("a plan");
     let mut gated = |all: &[&DeviceTensor]| gemm.run(&matrix, all, Gated { d: &mut d });
-    advised(gated(&[&b]), "as in `[&gate, &up]`", Ok(()));
+    advised(gated(&[&b]), "as in `[&gate, &up]`", gated(&[&b, &b]));
     let transposed = ones(&[5, 4]).transpose().expect("a matrix");
     let copied = transposed.contiguous().expect("a copy");
     let followed = gated(&[&b, &copied]);

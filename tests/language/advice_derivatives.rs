@@ -13,9 +13,7 @@ fn noisy(accum: Accum, c: Tensor, seed: Seed) -> Tensor {
 /// A refusal with this advice, and a tree for who follows it.
 #[track_caller]
 fn advised(refused: Result<Tree, DeriveError>, advice: &str, followed: Result<Tree, DeriveError>) {
-    let message = refused.map(|tree| tree.name()).expect_err(advice).to_string();
-    assert!(message.contains(advice), "{message}");
-    let tree = followed.unwrap_or_else(|error| panic!("{advice}: {error}"));
+    let tree = epilogue_testing::advice::advised(refused, advice, followed);
     tree.validate(Types::new(ElementType::F32, ElementType::F32)).unwrap_or_else(|error| panic!("{advice}: {error}"));
 }
 

@@ -3,14 +3,7 @@
 use epilogue::distributed::{self, ColumnParallel, Combine, Place, RowParallel, RowSettings};
 use epilogue::prelude::*;
 use epilogue::runtime::{self, Communicator};
-
-/// A refusal with this advice, and what follows it.
-#[track_caller]
-fn advised<T, F, E: ToString>(refused: Result<T, E>, advice: &str, followed: Result<F, E>) -> F {
-    let message = refused.err().map(|error| error.to_string()).expect(advice);
-    assert!(message.contains(advice), "{message}");
-    followed.unwrap_or_else(|error| panic!("{advice}: {}", error.to_string()))
-}
+use epilogue_testing::advice::advised;
 
 #[test]
 fn borrowed_memory() -> Result<(), runtime::Error> {

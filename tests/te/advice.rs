@@ -4,14 +4,7 @@
 
 use epilogue::te::{self, Axis, DType, Expr, Reducer, TeError, Tensor};
 use epilogue::{Device, ElementType};
-
-/// A refusal, whose message has this advice, and what follows it.
-#[track_caller]
-fn advised<T, F>(refused: Result<T, impl ToString>, advice: &str, followed: Result<F, impl ToString>) -> F {
-    let message = refused.err().map(|error| error.to_string()).expect(advice);
-    assert!(message.contains(advice), "{message}");
-    followed.unwrap_or_else(|error| panic!("{advice}: {}", error.to_string()))
-}
+use epilogue_testing::advice::advised;
 
 fn matrix() -> Tensor {
     te::placeholder([te::var("n"), te::var("m")], "A")
