@@ -58,19 +58,14 @@ pub fn cases(default: u32) -> u32 {
 /// of them unless `EPILOGUE_CASES` is below 1.
 #[must_use]
 pub fn some_of<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut all: Vec<T> = all.into_iter().collect();
+    let all: Vec<T> = all.into_iter().collect();
     let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
-    let wanted = cases(count).min(count) as usize;
     let random = RandomState::new();
     let mut drawn: Vec<usize> = (0..all.len()).collect();
     drawn.sort_by_key(|place| random.hash_one(place));
-    drawn.truncate(wanted);
-    let mut place = 0;
-    all.retain(|_| {
-        place += 1;
-        drawn.contains(&(place - 1))
-    });
-    all
+    drawn.truncate(cases(count) as usize);
+    let all = all.into_iter().enumerate().filter(|(place, _)| drawn.contains(place));
+    all.map(|(_, case)| case).collect()
 }
 
 fn missing(test: &str, what: &str, reason: &str) {

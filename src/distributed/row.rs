@@ -42,8 +42,8 @@ pub enum Place {
 /// It is the second half of a tensor-parallel layer, whose A is what a [`ColumnParallel`](super::ColumnParallel) has left on
 /// each rank; [the module](super) has an example. The ranks' K may differ.
 ///
-/// Sums over ranks are in a fixed order between threads, and in NCCL's order on GPUs, which is the same at every run on the
-/// same computers. They are not the bits that one rank alone would get, since rounding depends on the order.
+/// Sums over ranks are in a fixed order between threads. On GPUs they are in NCCL's order, which is the same at
+/// every run on the same computers. They are not the bits that one rank alone would get, since rounding depends on the order.
 ///
 /// With [`Combine::ReduceScatter`], tensors and column vectors of the epilogue have this rank's rows if it is after the sum.
 /// If it is before, inputs have all rows, and outputs this rank's.

@@ -7,8 +7,8 @@
 //!
 //! The rows of a step are ordinary tensors in which time is a size, so ordinary kernels compute them ([`by_shape`]).
 //! They are the stages of the update without their time axis, each at the step at which the update reads it. The
-//! kernels read the states from the memory of all steps, and write one row of it, which no read of an update reaches
-//! ([`scan`](crate::te::expr::define::scan) has checked this). So no other order is needed than that of kernels in a
+//! kernels read the states from the memory of all steps, and write one row of it. No read of an update reaches this
+//! row ([`scan`](crate::te::expr::define::scan) has checked it). So no other order is needed than that of kernels in a
 //! stream. Computations that use a step's index but don't depend on the state are done for that step only.
 //!
 //! [`by_shape`]: super::by_shape

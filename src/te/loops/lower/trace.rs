@@ -19,7 +19,7 @@ impl Trace {
         Self { passes, result }
     }
 
-    /// Each pass with the program that it made, in order. A pass has the name of its module under `te/lower`.
+    /// Each pass with the program that it made, in order. A pass has the name of its module under `te/loops/lower`.
     #[must_use]
     pub fn passes(&self) -> &[(&'static str, Program)] {
         &self.passes

@@ -162,8 +162,8 @@ fn check_groups(schedule: &Schedule) -> Result<(), TeError> {
     Ok(())
 }
 
-/// Checks that every stage is placed at an existing loop outside of itself, and that outputs and stages that can't be
-/// inlined are not inside others.
+/// Checks that every stage is placed at an existing loop outside of itself. Outputs, and stages that can't be
+/// inlined, must not be inside others.
 fn check_places(schedule: &Schedule) -> Result<(), TeError> {
     let ats = schedule.stages.iter().filter_map(|stage| match &stage.attach {
         Attach::At(operation, axis) => Some((operation, *axis)),
