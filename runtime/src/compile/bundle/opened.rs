@@ -78,7 +78,8 @@ impl Bundle {
     pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, BundleError> {
         let bytes = bytes.into();
         let (made_by, entries) = file::read(&bytes)?;
-        let listed = |(place, entry): (usize, &Entry)| entry.origins.iter().map(move |origin| (*origin, place)).collect();
+        let listed =
+            |(place, entry): (usize, &Entry)| entry.origins.iter().map(move |origin| (*origin, place)).collect();
         let mut origins: Vec<(CacheKey, usize)> = entries.iter().enumerate().flat_map::<Vec<_>, _>(listed).collect();
         origins.sort_unstable();
         Ok(Self(Arc::new(Content { bytes, made_by, entries, origins })))
