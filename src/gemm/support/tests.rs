@@ -305,7 +305,7 @@ fn the_documentation_says_what_plans_do() {
 fn other_gpus_are_as_sm_80() {
     let lacks = |arch, knob| {
         let target = epilogue_runtime::bundle::Builder::new().target(arch).expect("a target");
-        super::devices::list::of(&target).lacks(knob)
+        devices::list::of(&target).lacks(knob)
     };
     for arch in [Arch::SM_86, Arch::SM_89, Arch::SM_90, Arch::SM_100A] {
         for knob in Knob::ALL {

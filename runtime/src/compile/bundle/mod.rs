@@ -44,9 +44,9 @@
 //!
 //! The index also lists every kernel's *origins*: hashes of what its text was generated from ([`Source::origin`]). A
 //! generator that chooses among kernels looks them up ([`Device::is_listed`]) and writes no text. An origin promises
-//! nothing: the kernel is taken by its text, so a generator that has changed since finds its kernel listed and missing,
-//! and goes on to the next one. A bundle of version 1, which lists no origins, is refused: it is of an older library, and
-//! that library's texts are other kernels.
+//! nothing, because the kernel is taken by its text. If the generator has changed since, its kernel is listed and missing,
+//! and it goes on to the next one. A bundle of version 1 lists no origins and is refused: it is of an older library, and
+//! other texts are other kernels.
 //!
 //! [`Source::origin`]: crate::Source::origin
 //! [`Device::is_listed`]: crate::Device::is_listed
