@@ -41,6 +41,8 @@
 //! form (machine code, or PTX for emulated devices). The compiler's version, paths and places in the user's files are
 //! not part of it: a build script and the program that it builds identify the same kernel, wherever their sources are.
 //! Nothing about plans is in the file: the program makes tensor maps, grids and parameters as always.
+//! Machine code for `sm_80` also runs on `sm_86`. Another text is another kernel: if another version of this library
+//! generates a kernel differently, a bundle made by that version doesn't have this version's kernel.
 //!
 //! The index also lists every kernel's *origins*: hashes of what its text was generated from ([`Source::origin`]). A
 //! generator that chooses among kernels looks them up ([`Device::is_listed`]) and writes no text. An origin promises
@@ -50,9 +52,6 @@
 //!
 //! [`Source::origin`]: crate::Source::origin
 //! [`Device::is_listed`]: crate::Device::is_listed
-//!
-//! Machine code for `sm_80` also runs on `sm_86`. Another text is another kernel: if another version of this library
-//! generates a kernel differently, a bundle made by that version doesn't have this version's kernel.
 //!
 //! # The file
 //! ```text
