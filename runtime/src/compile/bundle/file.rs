@@ -95,17 +95,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<(String, Vec<Entry>), BundleError> {
     }
     let (mut entries, mut next) = (Vec::<Entry>::with_capacity(count), 0usize);
     for _ in 0..count {
-        let (id, length, hash, origins, name) = reader.kernel().ok_or_else(damaged_index)?;
+        let (mut entry, length, hash) = reader.kernel().ok_or_else(damaged_index)?;
         let end = usize::try_from(length).ok().and_then(|length| next.checked_add(length)).ok_or_else(damaged_index)?;
         let content = contents.get(next..end).ok_or_else(damaged_index)?;
-        if entries.last().is_some_and(|before| before.id >= id) {
+        if entries.last().is_some_and(|before| before.id >= entry.id) {
             return Err(damaged_index());
         }
         if *blake3::hash(content).as_bytes() != hash || stored::decode(content).is_none() {
-            return Err(BundleError::Damaged { what: format!("the kernel `{name}`") });
+            return Err(BundleError::Damaged { what: format!("the kernel `{}`", entry.name) });
         }
         let start = HEADER + index_bytes;
-        entries.push(Entry { id, name: name.to_owned(), origins, content: start + next..start + end });
+        entry.content = start + next..start + end;
+        entries.push(entry);
         next = end;
     }
     if !reader.0.is_empty() || next != contents.len() {
@@ -165,8 +166,8 @@ impl<'a> Reader<'a> {
         origins.is_sorted_by(|one, next| one < next).then_some(origins)
     }
 
-    /// A kernel's identity, the length and hash of its content, its origins, and its name.
-    fn kernel(&mut self) -> Option<(KernelId, u64, [u8; HASH], Vec<CacheKey>, &'a str)> {
+    /// A kernel, its content still without a place, and that content's length and hash.
+    fn kernel(&mut self) -> Option<(Entry, u64, [u8; HASH])> {
         let text = CacheKey::from_bytes(self.take()?);
         let [form, major, minor, specific] = self.take()?;
         let form = match form {
@@ -180,6 +181,7 @@ impl<'a> Reader<'a> {
             _ => return None,
         };
         let (length, hash) = (self.u64()?, self.take()?);
-        Some((KernelId { text, form, arch }, length, hash, self.origins()?, self.text()?))
+        let (id, origins, name) = (KernelId { text, form, arch }, self.origins()?, self.text()?.to_owned());
+        Some((Entry { id, name, origins, content: 0..0 }, length, hash))
     }
 }
