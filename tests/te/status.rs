@@ -331,7 +331,7 @@ fn scheduled_programs_report_reads_outside_of_a_dimension() -> Result<(), TeErro
                 stage.bind(block, te::thread_axis("blockIdx.x"))?;
                 stage.bind(thread, te::thread_axis("threadIdx.x"))?;
                 if let (Some(copy), Some(scope)) = (&copy, copied) {
-                    s.stage(copy)?.compute_at(c, if scope == "local" { thread } else { block })?;
+                    s.compute_at(copy, c, if scope == "local" { thread } else { block })?;
                 }
                 let kernel = te::lower(&s, &[&a, c], "main")?.build(&device)?;
                 let (rows, columns) = (3, 6);
