@@ -58,7 +58,8 @@ impl<T: Float> Unary<'_, T> {
             Op::Log2 => map(to, x, T::log2),
             Op::Log1p => map(to, x, T::log1p::<FMA>),
             Op::Sqrt => map(to, x, T::sqrt),
-            Op::Rsqrt => map(to, x, |x| T::ONE / x.sqrt()),
+            // In f64, so that an f32 is rounded only once.
+            Op::Rsqrt => map(to, x, |x| T::from_f64(1.0 / x.to_f64().sqrt())),
             Op::Recip => map(to, x, |x| T::ONE / x),
             Op::Tanh => map(to, x, T::tanh::<FMA>),
             Op::Erf => map(to, x, T::erf::<FMA>),

@@ -277,6 +277,11 @@ impl<T: Arithmetic> Builder<T> {
 
     fn apply(&mut self, op: Op, operands: &[Id]) -> Id {
         match *operands {
+            // The reciprocal of a rounded root.
+            [x] if op == Op::Rsqrt => {
+                let root = self.operation(Kind::Unary(Op::Sqrt, x));
+                self.operation(Kind::Unary(Op::Recip, root))
+            }
             [x] => self.operation(Kind::Unary(op, x)),
             [x, y] => self.operation(Kind::Binary(op, x, y)),
             [c, x, y] if op == Op::Select => match self.value_of(c) {

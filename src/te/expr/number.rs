@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 
 use crate::ElementType;
+use crate::simd::convert::{integer_to_odd, to_odd};
 
 /// The nearest value of a floating-point type, ties to even. 8-bit floats saturate, also for infinities. Other types
 /// give `x` unchanged.
@@ -28,28 +29,6 @@ pub(crate) fn round_integer(element: ElementType, x: i64) -> f64 {
         ElementType::F64 => x as f64,
         _ => round(element, integer_to_odd(x)),
     }
-}
-
-/// Rounds to f32 by "round to odd": an inexact result is truncated and gets an odd last bit. Rounding that again to
-/// fewer bits then gives the same as a single rounding. (`half`'s own conversions from f64 drop the low half of the
-/// significand.)
-fn to_odd(x: f64) -> f32 {
-    #[expect(clippy::cast_possible_truncation)]
-    let near = x as f32;
-    if f64::from(near) == x || x.is_nan() {
-        return near;
-    }
-    let bits = near.to_bits();
-    let towards_zero = if f64::from(near.abs()) > x.abs() { bits - 1 } else { bits };
-    f32::from_bits(towards_zero | 1)
-}
-
-/// Round to odd from 64-bit integers to f64.
-fn integer_to_odd(x: i64) -> f64 {
-    let exact = x.unsigned_abs() < 1 << 53;
-    // The lowest 11 bits are below an f64's last one for the largest integers; any that is set makes bit 11 odd.
-    let odd = if exact { x } else { (x & !0x7ff) | (i64::from(x & 0x7ff != 0) << 11) };
-    odd as f64
 }
 
 /// Rounds to a float of `mantissa` stored bits whose smallest normal exponent is `lowest`; beyond `largest` it saturates.

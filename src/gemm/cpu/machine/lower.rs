@@ -261,12 +261,6 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 self.bindings.push(Binding::Parameter(parameter.index()));
                 Typed::Number(self.body.load(lane))
             }
-            Step::Unary { op: Op::Rsqrt, x, .. } => {
-                // As strips compute it: both are rounded.
-                let x = self.number(x);
-                let root = self.body.unary(Unary::Sqrt, x);
-                Typed::Number(self.body.reciprocal(root))
-            }
             Step::Unary { op, x, .. } => {
                 let x = self.number(x);
                 Typed::Number(self.body.apply(op, [x; 3])?)

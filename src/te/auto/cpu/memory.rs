@@ -6,9 +6,9 @@ use epilogue_runtime::DeviceTensor;
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
-use super::program::Register;
 use super::registers::{Lane, Registers};
 use crate::ElementType;
+use crate::lane::Register;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
 use crate::te::auto::bind::arguments::Bound;

@@ -1,6 +1,6 @@
 //! The registers of strip programs.
 
-use super::program::Constant;
+use crate::lane::strip::Scalar;
 
 /// The most lanes of a strip.
 pub(in crate::te::auto) const LANES: usize = 512;
@@ -17,23 +17,14 @@ pub(in crate::te::auto) struct Registers {
 }
 
 /// A type that registers hold.
-pub(in crate::te::auto) trait Lane: Copy + Default + PartialEq + PartialOrd + Send + Sync {
+pub(in crate::te::auto) trait Lane: Scalar {
     fn all(registers: &Registers) -> &Vec<Vec<Self>>;
     fn all_mut(registers: &mut Registers) -> &mut Vec<Vec<Self>>;
-    /// The constant, rounded or truncated to this type.
-    fn of(constant: Constant) -> Self;
 }
 
 macro_rules! lanes {
     ($($ty:ty: $field:ident),*) => {$(
         impl Lane for $ty {
-            #[allow(clippy::unnecessary_cast, reason = "one of the types is the constant's own")]
-            fn of(constant: Constant) -> Self {
-                match constant {
-                    Constant::Number(bits) => f64::from_bits(bits) as $ty,
-                    Constant::Integer(value) => value as $ty,
-                }
-            }
             fn all(registers: &Registers) -> &Vec<Vec<Self>> {
                 &registers.$field
             }
