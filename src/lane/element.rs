@@ -288,9 +288,6 @@ pub(crate) trait Arithmetic: Float + Scalar + Loaded {
     /// Its own element type.
     const OWN: ElementType;
 
-    /// The number nearest to an integer, ties to even.
-    fn from_integer(x: i64) -> Self;
-
     /// Rounds to an element type and back.
     fn round_to(element: ElementType, to: &mut [Self], x: &[Self]);
 }
@@ -317,10 +314,6 @@ macro_rules! arithmetic {
 
         impl Arithmetic for $real {
             const OWN: ElementType = ElementType::$element;
-
-            fn from_integer(x: i64) -> Self {
-                x as $real
-            }
 
             fn round_to(element: ElementType, to: &mut [Self], x: &[Self]) {
                 with_stored!(element, S => dispatch(Round::<S, Self> { to, x, as_if: std::marker::PhantomData }));
