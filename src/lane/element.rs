@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use half::{bf16, f16};
 
-use super::strip::Scalar;
+use super::scalar::Scalar;
 use crate::ElementType;
-use crate::simd::convert::{GROUP, Widen as _, bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, to_odd};
+use crate::simd::convert::{GROUP, Widen, bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, to_odd};
 use crate::simd::{Float, Vectorised, dispatch};
 
 /// A type of elements in memory, with conversions from and to the arithmetic type.
@@ -105,14 +105,37 @@ impl Stored<f32> for f16 {
 struct Truth(u8);
 
 /// An OCP FP8 E4M3 byte.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(transparent)]
-struct E4M3(u8);
+pub(crate) struct E4M3(pub(crate) u8);
 
 /// An OCP FP8 E5M2 byte.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(transparent)]
-struct E5M2(u8);
+pub(crate) struct E5M2(pub(crate) u8);
+
+macro_rules! eight_bit_floats {
+    ($($name:ident $values:ident),*) => {$(
+        impl $name {
+            /// The nearest one, ties to even; at most the largest finite one.
+            pub(crate) fn of(x: f32) -> Self {
+                Self::narrow(x)
+            }
+        }
+
+        impl Widen<f32> for $name {
+            fn widen(self) -> f32 {
+                $values[usize::from(self.0)]
+            }
+
+            unsafe fn widen_row<const FMA: bool, const WIDTH: usize>(row: &[Self; WIDTH]) -> [f32; WIDTH] {
+                row.map(Widen::widen)
+            }
+        }
+    )*};
+}
+
+eight_bit_floats!(E4M3 E4M3_VALUES, E5M2 E5M2_VALUES);
 
 static E4M3_VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| {
     std::array::from_fn(|code| {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::strip::Scalar as _;
+use super::scalar::Scalar as _;
 use super::{Class, Constant, Operation, Register, Step};
 use crate::ElementType;
 use crate::expr::Op;

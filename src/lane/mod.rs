@@ -18,6 +18,7 @@ use crate::expr::Op;
 
 pub(crate) mod element;
 pub(crate) mod machine;
+pub(crate) mod scalar;
 pub(crate) mod strip;
 
 /// A register's lanes.

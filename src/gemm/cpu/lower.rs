@@ -9,7 +9,8 @@ use super::element::Arithmetic;
 use crate::evt::{BroadcastClass, ParameterId, Position, ValidTree, ValueKind, ValueType};
 use crate::expr::{Body, ExprNode, Function, Logic, Op};
 use crate::lane::Operation;
-use crate::lane::strip::{Lanes, compute};
+use crate::lane::scalar::Lanes;
+use crate::lane::strip::compute;
 
 /// A value's index in [`Lowered::values`].
 pub(super) type Id = usize;

@@ -14,7 +14,8 @@ use super::lower::{Kind, lower_functions};
 use crate::evt::{AtInfinity, Axis, Reducer};
 use crate::exhaustion::resize;
 use crate::expr::Function;
-use crate::lane::strip::{Lanes, LanesMut, Scalar as _, compute};
+use crate::lane::scalar::{Lanes, LanesMut, Scalar as _};
+use crate::lane::strip::compute;
 
 /// Elements that are combined side by side.
 const LANES: usize = 64;

@@ -14,7 +14,8 @@ use super::tile::{Extents, STRIP, Tile, TileShape};
 use crate::evt::{BroadcastClass, ParameterClass, Position, ValidTree};
 use crate::exhaustion::{repeated, resize};
 use crate::lane::element::Loaded;
-use crate::lane::strip::{Lanes, Scalar, compute};
+use crate::lane::scalar::{Lanes, Scalar};
+use crate::lane::strip::compute;
 use crate::lane::{self, Class, Constant};
 use crate::simd::lines::Lines;
 

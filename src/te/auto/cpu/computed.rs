@@ -5,8 +5,7 @@ use smallvec::SmallVec;
 
 use super::memory::{Block, Run, read};
 use super::program::Program;
-use super::registers::Registers;
-use super::vm::by_class;
+use super::registers::{Registers, by_class};
 use crate::ElementType;
 use crate::lane::{Class, Register, Step};
 use crate::te::arith::Linear;

@@ -3,8 +3,7 @@
 
 use super::elements::{Along, Elements};
 use super::program::{Program, class_of};
-use super::registers::Registers;
-use super::vm::by_class;
+use super::registers::{Registers, by_class};
 use crate::lane::{Class, Register, Step};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::gpu::choose::scan::ScanPlan;

@@ -16,7 +16,7 @@ use super::point_loop::{Binding, Builder, Moving};
 use crate::ElementType;
 use crate::jit::{Binary, Body, Extreme, Place, ROW_ARGUMENTS, RowKernel, RowProgram};
 use crate::lane::machine::Typed;
-use crate::lane::strip::Scalar as _;
+use crate::lane::scalar::Scalar as _;
 use crate::lane::{Class, Register, Step};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::elements::Elements;
