@@ -175,10 +175,14 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
             (Operation::Not, &[(_, Typed::Integer(a))]) => Typed::Mask(self.is_zero(a)),
             (Operation::And, &[a, b]) => self.bitwise(Binary::And, a, b),
             (Operation::Or, &[a, b]) => self.bitwise(Binary::Or, a, b),
-            (Operation::Nearest, &[(_, Typed::Float(a))]) => Typed::Float(self.body.unary(Unary::Round(0), a)),
             (Operation::Round(element), &[(of, a)]) => {
                 let a = self.bits(of, a);
-                Typed::Float(self.body.rounded(element, a)?)
+                if element.is_float() {
+                    return Some(Typed::Float(self.body.rounded(element, a)?));
+                }
+                let nearest = self.body.unary(Unary::Round(0), a);
+                let integer = self.cast(element, of, Typed::Float(nearest))?;
+                self.cast(ElementType::F32, Class::I32, integer)?
             }
             (Operation::Cast(element), &[(of, a)]) => self.cast(element, of, a)?,
             (Operation::Apply(Op::Select), &[(_, condition), (_, a), (_, b)]) => {

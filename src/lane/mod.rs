@@ -17,6 +17,7 @@ use crate::ElementType;
 use crate::expr::Op;
 
 pub(crate) mod element;
+pub(crate) mod function;
 pub(crate) mod machine;
 pub(crate) mod scalar;
 pub(crate) mod strip;
@@ -72,10 +73,8 @@ pub(crate) enum Operation {
     Truth,
     /// The operand, of any class, converted to an element type: rounded to a float, truncated to an integer.
     Cast(ElementType),
-    /// A float rounded to an element type and back, as if it were stored and loaded.
+    /// A float rounded to the nearest of an element type and back, as if it were stored and loaded. Ties go to even.
     Round(ElementType),
-    /// The nearest integer of a float, ties to even.
-    Nearest,
     Copy,
 }
 
@@ -85,7 +84,7 @@ impl Operation {
         match self {
             Self::Apply(op) => op.arity(),
             Self::FloorDiv | Self::FloorMod | Self::And | Self::Or => 2,
-            Self::Not | Self::Truth | Self::Cast(_) | Self::Round(_) | Self::Nearest | Self::Copy => 1,
+            Self::Not | Self::Truth | Self::Cast(_) | Self::Round(_) | Self::Copy => 1,
         }
     }
 }

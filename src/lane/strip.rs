@@ -45,11 +45,11 @@ pub(crate) fn compute(operation: Operation, to: LanesMut<'_>, operands: &[Lanes<
 
 fn floats<T: Scalar + Arithmetic>(operation: Operation, to: &mut [T], operands: &[Lanes<'_>]) {
     match (operation, operands) {
-        (Operation::Apply(op), &[x]) => simd::unary(op, to, T::slice(x)),
-        (Operation::Apply(op), &[x, y]) => simd::binary(op, to, T::slice(x), T::slice(y)),
-        (Operation::Apply(op), &[x, y, z]) => simd::select_fma(op, to, T::slice(x), T::slice(y), T::slice(z)),
+        (Operation::Apply(op), operands) => {
+            let operand = |i: usize| T::slice(operands[i.min(operands.len() - 1)]);
+            simd::apply(op, to, [operand(0), operand(1), operand(2)]);
+        }
         (Operation::Round(element), &[x]) => T::round_to(element, to, T::slice(x)),
-        (Operation::Nearest, &[x]) => map(to, T::slice(x), T::nearest),
         (Operation::Copy, &[x]) => to.copy_from_slice(T::slice(x)),
         _ => debug_assert!(false, "{operation:?} of floats {operands:?}"),
     }
@@ -100,8 +100,8 @@ integers!(i32, i64);
 
 fn compare(op: Op, to: LanesMut<'_>, x: Lanes<'_>, y: Lanes<'_>) {
     match (to, x, y) {
-        (LanesMut::F32(to), Lanes::F32(x), Lanes::F32(y)) => simd::binary(op, to, x, y),
-        (LanesMut::F64(to), Lanes::F64(x), Lanes::F64(y)) => simd::binary(op, to, x, y),
+        (LanesMut::F32(to), Lanes::F32(x), Lanes::F32(y)) => simd::apply(op, to, [x, y, y]),
+        (LanesMut::F64(to), Lanes::F64(x), Lanes::F64(y)) => simd::apply(op, to, [x, y, y]),
         (LanesMut::I32(to), Lanes::F32(x), Lanes::F32(y)) => truths(op, to, x, y, [0, 1]),
         (LanesMut::I32(to), Lanes::F64(x), Lanes::F64(y)) => truths(op, to, x, y, [0, 1]),
         (LanesMut::I32(to), Lanes::I32(x), Lanes::I32(y)) => truths(op, to, x, y, [0, 1]),
@@ -131,8 +131,8 @@ fn is_not_zero<T: Scalar>(to: &mut [i32], x: &[T]) {
 
 fn select(to: LanesMut<'_>, c: Lanes<'_>, x: Lanes<'_>, y: Lanes<'_>) {
     match (to, c) {
-        (LanesMut::F32(to), Lanes::F32(c)) => simd::select_fma(Op::Select, to, c, f32::slice(x), f32::slice(y)),
-        (LanesMut::F64(to), Lanes::F64(c)) => simd::select_fma(Op::Select, to, c, f64::slice(x), f64::slice(y)),
+        (LanesMut::F32(to), Lanes::F32(c)) => simd::apply(Op::Select, to, [c, f32::slice(x), f32::slice(y)]),
+        (LanesMut::F64(to), Lanes::F64(c)) => simd::apply(Op::Select, to, [c, f64::slice(x), f64::slice(y)]),
         (LanesMut::F32(to), Lanes::I32(c)) => dispatch(Choose { to, c, x: f32::slice(x), y: f32::slice(y) }),
         (LanesMut::F64(to), Lanes::I32(c)) => dispatch(Choose { to, c, x: f64::slice(x), y: f64::slice(y) }),
         (LanesMut::I32(to), Lanes::I32(c)) => dispatch(Choose { to, c, x: i32::slice(x), y: i32::slice(y) }),

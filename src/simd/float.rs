@@ -28,8 +28,6 @@ pub(crate) trait Float:
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
     fn round(self) -> Self;
-    /// The nearest integer, ties to even.
-    fn nearest(self) -> Self;
     fn exp<const FMA: bool>(self) -> Self;
     fn exp2<const FMA: bool>(self) -> Self;
     fn log<const FMA: bool>(self) -> Self;
@@ -77,10 +75,6 @@ macro_rules! common {
             // don't reach it.
             let half: Self = $half_below;
             (self + half.copysign(self)).trunc()
-        }
-        #[inline(always)]
-        fn nearest(self) -> Self {
-            self.round_ties_even()
         }
         #[inline(always)]
         fn fma(self, y: Self, z: Self) -> Self {

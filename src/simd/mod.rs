@@ -38,7 +38,7 @@ mod trig;
 mod wide;
 
 pub(crate) use float::Float;
-pub(crate) use rows::{binary, select_fma, unary};
+pub(crate) use rows::apply;
 
 /// Work whose loops are compiled for every instruction set.
 pub(crate) trait Vectorised {

@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::element::Arithmetic;
+use crate::ElementType;
 use crate::evt::{BroadcastClass, ParameterId, Position, ValidTree, ValueKind, ValueType};
-use crate::expr::{Body, ExprNode, Function, Logic, Op};
+use crate::expr::{Function, Logic, Op};
 use crate::lane::Operation;
+use crate::lane::function::Inline;
 use crate::lane::scalar::Lanes;
 use crate::lane::strip::compute;
 
@@ -131,7 +133,7 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
                 let operands: Vec<Id> = operands.iter().map(at).collect();
                 builder.call(function, &operands)
             }
-            ValueKind::Cast(element, x) => builder.operation(Operation::Round(*element), &[at(x)]),
+            ValueKind::Cast(element, x) => builder.round(*element, at(x)),
             ValueKind::Reduce(..) => {
                 debug_assert!(false, "the reductions of a part are outputs");
                 builder.constant(T::from_f64(f64::NAN))
@@ -270,6 +272,22 @@ impl<T: Arithmetic> Builder<T> {
         }
     }
 
+    /// BLAS's beta = 0: a product with a zero scalar is 0 for any other factor, which is then unused.
+    fn scaled(&mut self, scalar: Id, x: Id) -> Id {
+        match self.value_of(scalar) {
+            Some(zero) if zero == T::ZERO => self.constant(T::ZERO),
+            _ => self.of(Op::Mul, &[scalar, x]),
+        }
+    }
+}
+
+impl<T: Arithmetic> Inline for Builder<T> {
+    type Value = Id;
+
+    fn literal(&mut self, x: f64) -> Id {
+        self.constant(T::from_f64(x))
+    }
+
     fn apply(&mut self, op: Op, operands: &[Id]) -> Id {
         match (op, operands) {
             // The reciprocal of a rounded root.
@@ -288,37 +306,8 @@ impl<T: Arithmetic> Builder<T> {
         }
     }
 
-    /// BLAS's beta = 0: a product with a zero scalar is 0 for any other factor, which is then unused.
-    fn scaled(&mut self, scalar: Id, x: Id) -> Id {
-        match self.value_of(scalar) {
-            Some(zero) if zero == T::ZERO => self.constant(T::ZERO),
-            _ => self.of(Op::Mul, &[scalar, x]),
-        }
-    }
-
-    fn call(&mut self, function: &Function, operands: &[Id]) -> Id {
-        let expression = match function.body() {
-            Body::Primitive(op) => return self.apply(*op, operands),
-            Body::Expression(expression) => expression,
-        };
-        let mut became: Vec<Id> = Vec::with_capacity(expression.nodes().len());
-        for node in expression.nodes() {
-            let id = match node {
-                ExprNode::Parameter(i) => operands[*i],
-                ExprNode::Literal(x) => self.constant(T::from_f64(*x)),
-                ExprNode::Apply(op, operands) => {
-                    let operands: Vec<Id> = operands.iter().map(|id| became[id.index()]).collect();
-                    self.apply(*op, &operands)
-                }
-                ExprNode::Call(function, operands) => {
-                    let operands: Vec<Id> = operands.iter().map(|id| became[id.index()]).collect();
-                    self.call(function, &operands)
-                }
-                ExprNode::Cast(element, x) => self.operation(Operation::Round(*element), &[became[x.index()]]),
-            };
-            became.push(id);
-        }
-        became[expression.root().index()]
+    fn round(&mut self, element: ElementType, x: Id) -> Id {
+        self.operation(Operation::Round(element), &[x])
     }
 }
 

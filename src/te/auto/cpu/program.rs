@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use crate::ElementType;
-use crate::expr::{Body, ExprNode, Function, Op};
+use crate::expr::{Function, Op};
+use crate::lane::function::Inline;
 use crate::lane::{Class, Constant, Operation, Register, Step};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::refused;
@@ -218,7 +219,7 @@ impl Program {
                 Ok(self.step(cast(x.dtype()), class, &[a]))
             }
             (Kind::Apply(op, _), _) => Ok(self.apply(*op, class, operands)),
-            (Kind::Call(function, _), _) => self.call(function, class, operands),
+            (Kind::Call(function, _), _) => Ok(self.call(function, class, operands)),
             (Kind::Likely(_), &[a]) => Ok(a),
             (Kind::Invalid(error), _) => Err(error.clone()),
             _ => Err(refused("an expression that is not prepared")),
@@ -253,35 +254,30 @@ impl Program {
     }
 
     /// An elementwise function, inlined.
-    fn call(&mut self, function: &Function, class: Class, operands: &[Register]) -> Result<Register, TeError> {
-        let expression = match function.body() {
-            Body::Primitive(op) => return Ok(self.apply(*op, class, operands)),
-            Body::Expression(expression) => expression,
-        };
-        let mut values: Vec<Register> = Vec::with_capacity(expression.nodes().len());
-        for node in expression.nodes() {
-            let inner: Vec<Register> = node.operands().iter().map(|id| values[id.index()]).collect();
-            let value = match node {
-                ExprNode::Parameter(place) => operands[*place],
-                ExprNode::Literal(value) => self.number(*value, class),
-                ExprNode::Apply(op, _) => self.apply(*op, class, &inner),
-                ExprNode::Call(function, _) => self.call(function, class, &inner)?,
-                ExprNode::Cast(element, _) => {
-                    // Rounded to the type, and back. In the language of epilogues a cast to an integer rounds; in a
-                    // tensor expression it truncates.
-                    let mut from = inner[0];
-                    if !element.is_float() {
-                        from = self.step(Operation::Nearest, class, &[from]);
-                    }
-                    let element = DType::from(*element);
-                    let rounded = self.step(cast(element), class_of(element), &[from]);
-                    let dtype = if class == Class::F64 { DType::from(ElementType::F64) } else { DType::F32 };
-                    self.step(cast(dtype), class, &[rounded])
-                }
-            };
-            values.push(value);
-        }
-        Ok(values[expression.root().index()])
+    fn call(&mut self, function: &Function, class: Class, operands: &[Register]) -> Register {
+        InClass { program: self, class }.call(function, operands)
+    }
+}
+
+/// Builds what is computed in one class.
+struct InClass<'a> {
+    program: &'a mut Program,
+    class: Class,
+}
+
+impl Inline for InClass<'_> {
+    type Value = Register;
+
+    fn literal(&mut self, x: f64) -> Register {
+        self.program.number(x, self.class)
+    }
+
+    fn apply(&mut self, op: Op, operands: &[Register]) -> Register {
+        self.program.apply(op, self.class, operands)
+    }
+
+    fn round(&mut self, element: ElementType, x: Register) -> Register {
+        self.program.step(Operation::Round(element), self.class, &[x])
     }
 }
 
