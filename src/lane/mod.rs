@@ -21,6 +21,8 @@ pub(crate) mod function;
 pub(crate) mod machine;
 pub(crate) mod scalar;
 pub(crate) mod strip;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 
 /// A register's lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
