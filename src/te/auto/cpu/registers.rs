@@ -2,8 +2,6 @@
 
 use smallvec::SmallVec;
 
-use super::fold::Combine;
-use super::fold_lanes::fold_block;
 use super::program::Program;
 use crate::lane::scalar::{Lanes, Scalar};
 use crate::lane::strip::compute;
@@ -105,7 +103,7 @@ impl Registers {
     }
 
     /// Writes `to` from the other registers. It must not be one of the operands.
-    fn write<T: Lane>(&mut self, to: Register, f: impl FnOnce(&Self, &mut [T])) {
+    pub(super) fn write<T: Lane>(&mut self, to: Register, f: impl FnOnce(&Self, &mut [T])) {
         let mut lanes = std::mem::take(&mut T::all_mut(self)[to.number]);
         f(self, &mut lanes);
         T::all_mut(self)[to.number] = lanes;
@@ -252,13 +250,6 @@ impl Registers {
     /// The first lanes of a register.
     fn lanes(&self, register: Register, count: usize) -> Lanes<'_> {
         by_class!(register.class, T => T::lanes(&self.get::<T>(register)[..count]))
-    }
-
-    /// Combines one register with another, lane by lane.
-    pub(in crate::te::auto) fn combine(&mut self, op: Combine, to: Register, from: Register, count: usize) {
-        by_class!(to.class, T => {
-            self.write::<T>(to, |all, lanes| fold_block(op, &mut lanes[..count], &all.get::<T>(from)[..count]));
-        });
     }
 
     /// Lets the result of steps take the place of a variable's register. All its lanes must have been written.
