@@ -1,12 +1,13 @@
 //! Machine code made at run time: a [`Body`], the computation of one lane, becomes one loop over lanes in vector code
 //! of this CPU's full width. Whatever the number of operations, the lanes are read once and written once, and
-//! intermediates stay in registers. `gemm` and `te::auto` both make their machine code here.
+//! intermediates stay in registers. `gemm` and `te::auto` both make their machine code here; [`lane`](crate::lane) lowers
+//! their steps.
 //!
 //! (Loops that a user has scheduled are something else: nests with tests, memory, calls and threads. Cranelift compiles
 //! those, in vectors of 128 bits; the feature is `native`, and nothing else needs it.)
 //!
 //! There is code for x86-64 with AVX-512, and with AVX2, FMA and F16C. Elsewhere [`Kernel::compile`] gives `None`, and
-//! callers do the same operations one by one by [`crate::simd`], with the same bits. (Only which NaN a result is may
+//! [`lane::strip`](crate::lane::strip) does the same operations one by one, with the same bits. (Only which NaN a result is may
 //! differ.)
 //!
 //! Nothing here knows tensors, threads or expressions: only lanes at addresses, and scalar operations.

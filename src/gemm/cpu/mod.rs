@@ -16,7 +16,6 @@ mod element;
 mod exponentials;
 mod gathered;
 mod indexed;
-mod integer;
 mod kernel;
 mod lower;
 mod machine;

@@ -6,7 +6,6 @@ use std::ops::Range;
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
-use super::element::Arithmetic as _;
 use super::kernel::words::{
     Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source,
     UnsignedBySigned, Words, Work, block, dots, few, few_rows, fewest_columns, halves, magnitude, most_rows_of_halves,
@@ -21,6 +20,7 @@ use super::tile::Tile;
 use crate::ElementType;
 use crate::exhaustion::{grow, resize};
 use crate::gemm::problem::WholePanels;
+use crate::lane::element::Loaded as _;
 
 /// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
 pub(super) const DEEP: usize = 512;

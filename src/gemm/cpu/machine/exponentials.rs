@@ -48,7 +48,7 @@ impl Exponentials {
         };
 
         let mut each = Body::default();
-        bindings.push(Binding::Read(x));
+        bindings.push(Binding::Read(x.number));
         let value = each.load(Lane::F32);
         let extreme = each.extreme(&mut rows, true, f32::NEG_INFINITY.to_bits(), value);
         add(&mut bindings, 0, &each);
@@ -61,7 +61,7 @@ impl Exponentials {
         rows.once(once);
 
         let (mut each, sum, first) = (Body::default(), rows.place(), bindings.len());
-        bindings.push(Binding::Read(x));
+        bindings.push(Binding::Read(x.number));
         let (value, subtracted) = (each.load(Lane::F32), each.held(greatest));
         let difference = each.sub(value, subtracted);
         let term = each.apply(Op::Exp, [difference; 3])?;

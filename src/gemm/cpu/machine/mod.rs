@@ -20,7 +20,7 @@ use self::lower::RowLoop;
 use self::schedule::Draft;
 use super::element::{Arithmetic, View};
 use super::program::{Program, Registers, allocate};
-use super::step::{Place, Step};
+use super::step::{Place, Register, Step};
 use crate::evt::ValidTree;
 
 /// From this many elements on, code is compiled, which takes as long as some 10⁵ steps of elements.
@@ -120,9 +120,8 @@ impl Machine {
             return None;
         }
         let drafts = schedule::drafts(tree, program, neighbours);
-        let is_read_by_step = |register: usize| {
-            let reads =
-                |draft: &Draft| matches!(draft, Draft::Step(step) if step.operands().contains(&Place::Block(register)));
+        let is_read_by_step = |register: Register| {
+            let reads = |draft: &Draft| matches!(draft, Draft::Step(step) if step.operands().contains(&register));
             drafts.iter().any(reads)
         };
         let is_needed = |step: &&Step| step.to().is_some_and(is_read_by_step);

@@ -166,7 +166,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                             let (greatest, sums) = Own::rows_of(&mut partials[*reduction], rows);
                             at_infinity(*at, greatest, sums);
                         }
-                        Item::Step(step) => self.block(*step, tile, &block, frame, &sums, partials),
+                        Item::Step(step) => self.block(step, tile, &block, frame, &sums, partials),
                     }
                 }
             }
@@ -235,7 +235,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             let (address, step) = match place {
                 Place::Row(i) => (narrow[i].as_mut_ptr().cast(), 0),
                 Place::Column(i) => (integers.columns[i][block.first..].as_mut_ptr().cast(), wide),
-                Place::Single(i) => (integers.singles[i..].as_mut_ptr().cast(), 0),
+                Place::Single(i) => (integers.singles[i].as_mut_ptr().cast(), 0),
                 // These are no places of `Binding::Integers`.
                 Place::Block(_) | Place::Accum(_) => (std::ptr::null_mut(), 0),
             };
@@ -244,7 +244,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         let (own, step, follows) = match binding {
             Binding::Parameter(i) => return view(&self.parameters[i]),
             Binding::Output(i) => return view(&self.outputs[i]),
-            Binding::Read(Place::Single(i)) => (&mut numbers.singles[i..], 0, true),
+            Binding::Read(Place::Single(i)) => (numbers.singles[i].as_mut_slice(), 0, true),
             Binding::Read(Place::Row(i)) => (numbers.rows[i].as_mut_slice(), 0, false),
             Binding::Read(Place::Column(i)) => (&mut numbers.columns[i][block.first..], size, false),
             Binding::Read(Place::Block(i)) | Binding::Write(i) => (numbers.blocks[i].as_mut_slice(), below, true),

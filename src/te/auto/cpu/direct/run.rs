@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::plan::{Direct, Value};
+use crate::lane::{Class, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::cpu::elements::Along;
@@ -10,10 +11,8 @@ use crate::te::auto::cpu::fold::{FromMemory, Outputs, RegisterLanes, Rows};
 use crate::te::auto::cpu::fold_lanes::{fold_block, fold_lanes};
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::{decode, origin, runs};
-use crate::te::auto::cpu::program::{Class, Register};
-use crate::te::auto::cpu::registers::{LANES, Registers};
+use crate::te::auto::cpu::registers::{LANES, Registers, by_class};
 use crate::te::auto::cpu::tree::part_of;
-use crate::te::auto::cpu::vm::by_class;
 use crate::te::error::TeError;
 
 /// The number of neighbouring outputs in a task: their lanes stay in a near cache, and a row of them is long enough for

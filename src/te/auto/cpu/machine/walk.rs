@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::point_loop::{Binding, Builder, axis_value, written};
 use crate::jit::{Kernel, ROW_ARGUMENTS, RowKernel, RowProgram};
+use crate::lane::Register;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
-use crate::te::auto::cpu::program::Register;
 
 /// What is computed of each element of some neighbouring outputs, compiled.
 #[derive(Debug)]

@@ -12,18 +12,19 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::lower::{Lowering, Typed};
 use super::point_loop::{Binding, Builder, Moving};
 use crate::ElementType;
 use crate::jit::{Binary, Body, Extreme, Place, ROW_ARGUMENTS, RowKernel, RowProgram};
+use crate::lane::machine::Typed;
+use crate::lane::scalar::Scalar as _;
+use crate::lane::{Class, Register, Step};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::fold::Combine;
 use crate::te::auto::cpu::invariant::InvariantSteps;
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::decode;
-use crate::te::auto::cpu::program::{Class, Register, Step};
-use crate::te::auto::cpu::registers::{Lane as _, Registers};
+use crate::te::auto::cpu::registers::Registers;
 use crate::te::error::TeError;
 
 /// Reductions that follow each other, compiled.
@@ -96,9 +97,9 @@ impl Total {
         match self {
             Self::One(class, place) => {
                 let value = body.held(place);
-                Lowering::typed(class, value)
+                Typed::narrow(class, value)
             }
-            Self::Extreme(extreme) => Some(Typed::F32(extreme.value(body))),
+            Self::Extreme(extreme) => Some(Typed::Float(extreme.value(body))),
         }
     }
 }
@@ -422,8 +423,8 @@ fn kept_in(job: &Job) -> Option<usize> {
 fn constant(job: &Job, register: Register) -> Option<u32> {
     let (_, constant) = job.program.constants.iter().find(|(known, _)| *known == register)?;
     Some(match register.class {
-        Class::F32 => f32::of(*constant).to_bits(),
-        Class::I32 => i32::of(*constant).cast_unsigned(),
+        Class::F32 => f32::constant(*constant).to_bits(),
+        Class::I32 => i32::constant(*constant).cast_unsigned(),
         Class::F64 | Class::I64 => return None,
     })
 }
