@@ -173,51 +173,15 @@ const _: () = assert!(ElementType::ALL.len() == 11, "a new element type needs an
 /// Evaluates `$call` with `$stored` as the Rust type of `$element`.
 macro_rules! with_stored {
     ($element:expr, $stored:ident => $call:expr) => {
+        with_stored!($element, $stored => $call;
+            F64 f64, F32 f32, BF16 bf16, F16 f16, F8E4M3 E4M3, F8E5M2 E5M2, I64 i64, I32 i32, I8 i8, U8 u8, Bool Truth)
+    };
+    ($element:expr, $stored:ident => $call:expr; $($name:ident $type:ident),*) => {
         match $element {
-            ElementType::F64 => {
-                type $stored = f64;
+            $(ElementType::$name => {
+                type $stored = $type;
                 $call
-            }
-            ElementType::F32 => {
-                type $stored = f32;
-                $call
-            }
-            ElementType::BF16 => {
-                type $stored = bf16;
-                $call
-            }
-            ElementType::F16 => {
-                type $stored = f16;
-                $call
-            }
-            ElementType::F8E4M3 => {
-                type $stored = E4M3;
-                $call
-            }
-            ElementType::F8E5M2 => {
-                type $stored = E5M2;
-                $call
-            }
-            ElementType::I64 => {
-                type $stored = i64;
-                $call
-            }
-            ElementType::I32 => {
-                type $stored = i32;
-                $call
-            }
-            ElementType::I8 => {
-                type $stored = i8;
-                $call
-            }
-            ElementType::U8 => {
-                type $stored = u8;
-                $call
-            }
-            ElementType::Bool => {
-                type $stored = Truth;
-                $call
-            }
+            })*
             _ => debug_assert!(false, "{:?} has no arm", $element),
         }
     };
@@ -332,7 +296,6 @@ macro_rules! arithmetic {
             unsafe fn store(element: ElementType, from: &[Self], to: *mut u8, stride: isize) {
                 with_stored!(element, S => dispatch(Store { from, to: to.cast::<S>(), stride }));
             }
-
         }
 
         impl Arithmetic for $real {

@@ -113,9 +113,9 @@ impl<R: Copy> Step<R> {
         &self.operands[..self.operation.arity()]
     }
 
-    /// The registers that it reads, to rename them.
-    pub(crate) fn operands_mut(&mut self) -> &mut [Register<R>] {
-        &mut self.operands[..self.operation.arity()]
+    /// The register that it writes, and those that it reads, to rename them.
+    pub(crate) fn registers_mut(&mut self) -> (&mut Register<R>, &mut [Register<R>]) {
+        (&mut self.to, &mut self.operands[..self.operation.arity()])
     }
 
     /// Whether it fails for some operands.

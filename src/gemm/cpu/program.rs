@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::element::Arithmetic;
 use super::lower::{Id, Kind, Lowered};
 use super::own::Own;
-use super::step::{Place, Register, Step};
+use super::step::{Register, StripPlace, StripStep};
 use crate::evt::{Axis, BroadcastClass, Conditions, OutputKind, ReduceOp, ValidTree};
 use crate::lane::{self, Class, Operation};
 
@@ -38,7 +38,7 @@ impl TileReduction {
 /// The steps of one extent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<StripStep>,
     pub(super) registers: usize,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Program<T> {
     /// Run once per block; its registers include those of `spread`.
     pub(super) block: Section,
     /// The steps of the block before they share registers: each has its own.
-    pub(super) values: Vec<Step>,
+    pub(super) values: Vec<StripStep>,
     pub(super) reductions: Vec<TileReduction>,
     /// The accumulators that steps read.
     pub(super) accumulators: Vec<usize>,
@@ -129,7 +129,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
     fn constants(&mut self) {
         for (id, value) in self.lowered.values.iter().enumerate() {
             if let Kind::Constant(x) = value.kind {
-                let number = Place::Single(self.program.constants.len());
+                let number = StripPlace::Single(self.program.constants.len());
                 self.registers[id] = Some(Register { class: T::CLASS, number });
                 self.program.constants.push(x);
             }
@@ -152,15 +152,15 @@ impl<T: Arithmetic> Compiler<'_, T> {
     }
 
     /// Adds the step that `make` creates for a new register.
-    fn emit(&mut self, extent: BroadcastClass, class: Class, make: impl FnOnce(Register) -> Step) -> Register {
+    fn emit(&mut self, extent: BroadcastClass, class: Class, make: impl FnOnce(Register) -> StripStep) -> Register {
         let section = self.section(extent);
         let number = section.registers;
         section.registers += 1;
         let number = match extent {
-            BroadcastClass::Scalar => Place::Single(number),
-            BroadcastClass::RowVector => Place::Row(number),
-            BroadcastClass::ColumnVector => Place::Column(number),
-            BroadcastClass::Tensor => Place::Block(TEMPORARY + number),
+            BroadcastClass::Scalar => StripPlace::Single(number),
+            BroadcastClass::RowVector => StripPlace::Row(number),
+            BroadcastClass::ColumnVector => StripPlace::Column(number),
+            BroadcastClass::Tensor => StripPlace::Block(TEMPORARY + number),
         };
         let to = Register { class, number };
         section.steps.push(make(to));
@@ -194,7 +194,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
 
     /// The register of a value that has been computed. Constants have theirs from the start.
     fn register(&self, id: Id) -> Register {
-        self.registers[id].unwrap_or(Register { class: self.class(id), number: Place::Single(0) })
+        self.registers[id].unwrap_or(Register { class: self.class(id), number: StripPlace::Single(0) })
     }
 
     /// Adds the step of a value whose operands are computed.
@@ -202,14 +202,14 @@ impl<T: Arithmetic> Compiler<'_, T> {
         let value = self.lowered.values[id];
         let (extent, class) = (value.class, self.class(id));
         match value.kind {
-            Kind::Accum(i) => Register { class, number: Place::Accum(i) },
+            Kind::Accum(i) => Register { class, number: StripPlace::Accum(i) },
             Kind::Constant(_) => self.register(id),
-            Kind::Integer(value) => self.emit(extent, class, |to| Step::Integer { to, value }),
-            Kind::Position(position) => self.emit(extent, class, |to| Step::Position { to, position }),
-            Kind::Random(seed, stream) => self.emit(extent, class, |to| Step::Random { to, seed, stream }),
-            Kind::Parameter(parameter) => self.emit(extent, class, |to| Step::Load { to, parameter }),
+            Kind::Integer(value) => self.emit(extent, class, |to| StripStep::Integer { to, value }),
+            Kind::Position(position) => self.emit(extent, class, |to| StripStep::Position { to, position }),
+            Kind::Random(seed, stream) => self.emit(extent, class, |to| StripStep::Random { to, seed, stream }),
+            Kind::Parameter(parameter) => self.emit(extent, class, |to| StripStep::Load { to, parameter }),
             Kind::Compute(operation, _) => {
-                self.emit(extent, class, |to| Step::Compute(lane::Step::new(operation, to, operands)))
+                self.emit(extent, class, |to| StripStep::Compute(lane::Step::new(operation, to, operands)))
             }
         }
     }
@@ -219,7 +219,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
     fn operand(&mut self, operand: Id, of: Id) -> Register {
         let (register, of) = (self.register(operand), self.lowered.values[of]);
         let takes_single = matches!(of.kind, Kind::Compute(Operation::Apply(op), _) if op.arity() == 2);
-        if takes_single && register.class.is_float() && matches!(register.number, Place::Single(_)) {
+        if takes_single && register.class.is_float() && matches!(register.number, StripPlace::Single(_)) {
             return register;
         }
         self.full(register, of.class)
@@ -229,24 +229,24 @@ impl<T: Arithmetic> Compiler<'_, T> {
     fn full(&mut self, x: Register, extent: BroadcastClass) -> Register {
         let fits = match extent {
             BroadcastClass::Scalar => true,
-            BroadcastClass::RowVector => matches!(x.number, Place::Row(_)),
-            BroadcastClass::ColumnVector => matches!(x.number, Place::Column(_)),
-            BroadcastClass::Tensor => matches!(x.number, Place::Block(_) | Place::Accum(_)),
+            BroadcastClass::RowVector => matches!(x.number, StripPlace::Row(_)),
+            BroadcastClass::ColumnVector => matches!(x.number, StripPlace::Column(_)),
+            BroadcastClass::Tensor => matches!(x.number, StripPlace::Block(_) | StripPlace::Accum(_)),
         };
         if fits {
             return x;
         }
-        let step = |to: Register| Step::Spread { to, x };
+        let step = |to: Register| StripStep::Spread { to, x };
         if extent != BroadcastClass::Tensor {
             return self.emit(extent, x.class, step);
         }
         if let Some(&spread) = self.spreads.get(&x) {
             return spread;
         }
-        let spread = if matches!(x.number, Place::Column(_)) {
+        let spread = if matches!(x.number, StripPlace::Column(_)) {
             self.emit(extent, x.class, step)
         } else {
-            let to = Register { class: x.class, number: Place::Block(self.program.spread.registers) };
+            let to = Register { class: x.class, number: StripPlace::Block(self.program.spread.registers) };
             self.program.spread.registers += 1;
             self.program.spread.steps.push(step(to));
             to
@@ -261,7 +261,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
             let x = self.value(self.lowered.outputs[output]);
             let x = self.full(x, BroadcastClass::Tensor);
             let reduction = TileReduction::new::<T>(output, reduction.axis, reduction.op);
-            self.program.block.steps.push(Step::Reduce { reduction: self.program.reductions.len(), x });
+            self.program.block.steps.push(StripStep::Reduce { reduction: self.program.reductions.len(), x });
             self.program.reductions.push(reduction);
         }
     }
@@ -272,12 +272,12 @@ impl<T: Arithmetic> Compiler<'_, T> {
         let mut stores = Vec::new();
         for (output, valid) in tree.stores() {
             if let Some(accumulator) = tree.kept_integers(valid) {
-                sums.push(Step::StoreSums { output, accumulator });
+                sums.push(StripStep::StoreSums { output, accumulator });
                 continue;
             }
             let x = self.value(self.lowered.outputs[output]);
             let x = self.full(x, valid.class);
-            stores.push((valid.class, Step::Store { output, x }));
+            stores.push((valid.class, StripStep::Store { output, x }));
         }
         for (class, store) in stores {
             self.section(class).steps.push(store);
@@ -289,19 +289,19 @@ impl<T: Arithmetic> Compiler<'_, T> {
 /// What reads and writes registers.
 pub(super) trait Registers {
     /// The places that are read.
-    fn places_mut(&mut self) -> Vec<&mut Place>;
+    fn places_mut(&mut self) -> Vec<&mut StripPlace>;
     /// The registers that are written.
     fn results_mut(&mut self) -> Vec<&mut usize>;
 }
 
-impl Registers for Step {
-    fn places_mut(&mut self) -> Vec<&mut Place> {
-        self.operands_mut().iter_mut().map(|operand| &mut operand.number).collect()
+impl Registers for StripStep {
+    fn places_mut(&mut self) -> Vec<&mut StripPlace> {
+        self.registers_mut().1.iter_mut().map(|operand| &mut operand.number).collect()
     }
 
     fn results_mut(&mut self) -> Vec<&mut usize> {
-        match self.to_mut() {
-            Some(Register { number: Place::Block(register), .. }) => vec![register],
+        match self.registers_mut().0 {
+            Some(Register { number: StripPlace::Block(register), .. }) => vec![register],
             _ => Vec::new(),
         }
     }
@@ -313,7 +313,7 @@ pub(super) fn allocate(steps: &mut [impl Registers], first: usize) -> usize {
     let mut last_use: HashMap<usize, usize> = HashMap::new();
     for (i, step) in steps.iter_mut().enumerate() {
         for place in step.places_mut() {
-            if let Place::Block(register) = place {
+            if let StripPlace::Block(register) = place {
                 last_use.insert(*register, i);
             }
         }
@@ -331,7 +331,7 @@ pub(super) fn allocate(steps: &mut [impl Registers], first: usize) -> usize {
             *to = given;
         }
         for place in step.places_mut() {
-            let Place::Block(register) = place else { continue };
+            let StripPlace::Block(register) = place else { continue };
             let Some(&given) = number.get(register) else { continue };
             if last_use.get(register) == Some(&i) && !free.contains(&given) {
                 free.push(given);

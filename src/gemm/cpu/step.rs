@@ -1,13 +1,15 @@
 //! The steps of a strip program, and the places of its registers.
 
-use std::slice::{from_mut, from_ref};
+use std::slice::from_mut;
+
+use smallvec::SmallVec;
 
 use crate::evt::{ParameterId, Position};
 use crate::lane;
 
 /// Where a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum StripPlace {
     /// One value.
     Single(usize),
     /// A value for every column of the tile.
@@ -21,11 +23,11 @@ pub(super) enum Place {
 }
 
 /// A place, and the class of its values: the arithmetic type, also for truth values, or 64-bit integers.
-pub(super) type Register = lane::Register<Place>;
+pub(super) type Register = lane::Register<StripPlace>;
 
 /// One step. Its result goes to a register of the section that it is in.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum StripStep {
     Load {
         to: Register,
         parameter: ParameterId,
@@ -44,7 +46,7 @@ pub(super) enum Step {
         to: Register,
         position: Position,
     },
-    Compute(lane::Step<Place>),
+    Compute(lane::Step<StripPlace>),
     /// Repeats a value of smaller extent.
     Spread {
         to: Register,
@@ -66,48 +68,30 @@ pub(super) enum Step {
     },
 }
 
-impl Step {
-    /// The registers that it reads.
-    pub(super) fn operands(&self) -> &[Register] {
+impl StripStep {
+    /// The register that it writes, and those that it reads, to rename them.
+    pub(super) fn registers_mut(&mut self) -> (Option<&mut Register>, &mut [Register]) {
         match self {
-            Self::Load { .. }
-            | Self::Random { .. }
-            | Self::Integer { .. }
-            | Self::Position { .. }
-            | Self::StoreSums { .. } => &[],
-            Self::Compute(step) => step.operands(),
-            Self::Spread { x, .. } | Self::Reduce { x, .. } | Self::Store { x, .. } => from_ref(x),
+            Self::Load { to, .. } | Self::Random { to, .. } | Self::Integer { to, .. } | Self::Position { to, .. } => {
+                (Some(to), &mut [])
+            }
+            Self::Compute(step) => {
+                let (to, operands) = step.registers_mut();
+                (Some(to), operands)
+            }
+            Self::Spread { to, x } => (Some(to), from_mut(x)),
+            Self::Reduce { x, .. } | Self::Store { x, .. } => (None, from_mut(x)),
+            Self::StoreSums { .. } => (None, &mut []),
         }
     }
 
-    /// The registers that it reads, to rename them.
-    pub(super) fn operands_mut(&mut self) -> &mut [Register] {
-        match self {
-            Self::Load { .. }
-            | Self::Random { .. }
-            | Self::Integer { .. }
-            | Self::Position { .. }
-            | Self::StoreSums { .. } => &mut [],
-            Self::Compute(step) => step.operands_mut(),
-            Self::Spread { x, .. } | Self::Reduce { x, .. } | Self::Store { x, .. } => from_mut(x),
-        }
+    /// The registers that it reads.
+    pub(super) fn operands(mut self) -> SmallVec<[Register; 3]> {
+        SmallVec::from_slice(self.registers_mut().1)
     }
 
     /// The register that it writes.
-    pub(super) fn to(&self) -> Option<Register> {
-        let mut copy = *self;
-        copy.to_mut().copied()
-    }
-
-    pub(super) fn to_mut(&mut self) -> Option<&mut Register> {
-        match self {
-            Self::Load { to, .. }
-            | Self::Random { to, .. }
-            | Self::Integer { to, .. }
-            | Self::Position { to, .. }
-            | Self::Spread { to, .. } => Some(to),
-            Self::Compute(step) => Some(&mut step.to),
-            Self::Reduce { .. } | Self::Store { .. } | Self::StoreSums { .. } => None,
-        }
+    pub(super) fn to(mut self) -> Option<Register> {
+        self.registers_mut().0.copied()
     }
 }

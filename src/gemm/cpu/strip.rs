@@ -9,7 +9,7 @@ use super::element::{Arithmetic, View};
 use super::machine::Machine;
 use super::program::{Program, Section};
 use super::reduce;
-use super::step::{Place, Register, Step};
+use super::step::{Register, StripPlace, StripStep};
 use super::tile::{Extents, STRIP, Tile, TileShape};
 use crate::evt::{BroadcastClass, ParameterClass, Position, ValidTree};
 use crate::exhaustion::{repeated, resize};
@@ -78,50 +78,50 @@ impl<U: Copy> Bank<U> {
         Self { singles: Vec::new(), rows: Vec::new(), columns: Vec::new(), blocks: Vec::new() }
     }
 
-    fn register_mut(&mut self, place: Place) -> Option<&mut Vec<U>> {
+    fn register_mut(&mut self, place: StripPlace) -> Option<&mut Vec<U>> {
         match place {
-            Place::Single(i) => Some(&mut self.singles[i]),
-            Place::Row(i) => Some(&mut self.rows[i]),
-            Place::Column(i) => Some(&mut self.columns[i]),
-            Place::Block(i) => Some(&mut self.blocks[i]),
+            StripPlace::Single(i) => Some(&mut self.singles[i]),
+            StripPlace::Row(i) => Some(&mut self.rows[i]),
+            StripPlace::Column(i) => Some(&mut self.columns[i]),
+            StripPlace::Block(i) => Some(&mut self.blocks[i]),
             // No step writes an accumulator.
-            Place::Accum(_) => None,
+            StripPlace::Accum(_) => None,
         }
     }
 
     /// The values of an operand: `length` of them, or one.
-    fn operand(&self, place: Place, length: usize) -> &[U] {
+    fn operand(&self, place: StripPlace, length: usize) -> &[U] {
         match place {
-            Place::Single(i) => &self.singles[i],
-            Place::Row(i) => &self.rows[i][..length],
-            Place::Column(i) => &self.columns[i][..length],
-            Place::Block(i) => &self.blocks[i][..length],
+            StripPlace::Single(i) => &self.singles[i],
+            StripPlace::Row(i) => &self.rows[i][..length],
+            StripPlace::Column(i) => &self.columns[i][..length],
+            StripPlace::Block(i) => &self.blocks[i][..length],
             // Accumulators are in no bank.
-            Place::Accum(_) => &[],
+            StripPlace::Accum(_) => &[],
         }
     }
 
     /// Takes a register out to write it: the result of a step is never an operand of the same step.
-    fn take(&mut self, place: Place) -> Vec<U> {
+    fn take(&mut self, place: StripPlace) -> Vec<U> {
         self.register_mut(place).map(take).unwrap_or_default()
     }
 
-    fn put(&mut self, place: Place, values: Vec<U>) {
+    fn put(&mut self, place: StripPlace, values: Vec<U>) {
         if let Some(register) = self.register_mut(place) {
             *register = values;
         }
     }
 
     /// Repeats a single value, or in a block also a row vector or a column vector.
-    fn spread(&mut self, to: Place, x: Place, over: &Over<'_>) {
+    fn spread(&mut self, to: StripPlace, x: StripPlace, over: &Over<'_>) {
         let mut result = self.take(to);
         match (x, over) {
-            (Place::Single(i), _) => result.fill(self.singles[i][0]),
-            (Place::Row(i), Over::Block(block)) => {
+            (StripPlace::Single(i), _) => result.fill(self.singles[i][0]),
+            (StripPlace::Row(i), Over::Block(block)) => {
                 let rows = result.chunks_exact_mut(block.width).take(block.rows);
                 rows.for_each(|row| row.copy_from_slice(&self.rows[i][..block.width]));
             }
-            (Place::Column(i), Over::Block(block)) => {
+            (StripPlace::Column(i), Over::Block(block)) => {
                 let rows = result.chunks_exact_mut(block.width).take(block.rows);
                 rows.zip(&self.columns[i][block.first..]).for_each(|(row, &value)| row.fill(value));
             }
@@ -276,9 +276,9 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// Fills block registers with what is the same for all blocks, of which `whole` is the largest.
-    pub(super) fn spread(&self, steps: &[Step], whole: &Block, frame: &mut Frame<T>) {
+    pub(super) fn spread(&self, steps: &[StripStep], whole: &Block, frame: &mut Frame<T>) {
         for step in steps {
-            if let Step::Spread { to, x } = *step {
+            if let StripStep::Spread { to, x } = *step {
                 frame.spread(to, x, &Over::Block(whole));
             }
         }
@@ -312,7 +312,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     /// The conditions of [`Bound::run`].
     pub(super) unsafe fn block<'s>(
         &self,
-        step: &Step,
+        step: &StripStep,
         tile: &Tile,
         block: &Block,
         frame: &mut Frame<T>,
@@ -321,12 +321,12 @@ impl<T: Arithmetic> Bound<'_, T> {
     ) {
         let over = Over::Block(block);
         match *step {
-            Step::Reduce { reduction, x } => {
+            StripStep::Reduce { reduction, x } => {
                 let values = frame.numbers(x.number, &over, block.len());
                 let description = &self.program.reductions[reduction];
                 reduce::accumulate(description, &mut partials[reduction], values, block.first, block.width);
             }
-            Step::StoreSums { output, accumulator } => {
+            StripStep::StoreSums { output, accumulator } => {
                 let sums = &sums(accumulator)[block.first * block.width..][..block.len()];
                 // SAFETY: the caller's promise.
                 unsafe { self.store(&self.outputs[output], tile, &over, sums) };
@@ -340,11 +340,11 @@ impl<T: Arithmetic> Bound<'_, T> {
     ///
     /// # Safety
     /// The conditions of [`Bound::run`].
-    unsafe fn step(&self, step: &Step, tile: &Tile, over: &Over<'_>, frame: &mut Frame<T>) {
+    unsafe fn step(&self, step: &StripStep, tile: &Tile, over: &Over<'_>, frame: &mut Frame<T>) {
         match *step {
-            Step::Spread { to, x } => frame.spread(to, x, over),
-            Step::Compute(step) => frame.compute(&step, over, over.length(tile)),
-            Step::Store { output, x } => {
+            StripStep::Spread { to, x } => frame.spread(to, x, over),
+            StripStep::Compute(step) => frame.compute(&step, over, over.length(tile)),
+            StripStep::Store { output, x } => {
                 let (view, length) = (&self.outputs[output], over.count(tile));
                 // SAFETY: the caller's promise; no other tile stores these elements.
                 unsafe {
@@ -359,7 +359,10 @@ impl<T: Arithmetic> Bound<'_, T> {
                     }
                 }
             }
-            Step::Load { to, .. } | Step::Random { to, .. } | Step::Integer { to, .. } | Step::Position { to, .. } => {
+            StripStep::Load { to, .. }
+            | StripStep::Random { to, .. }
+            | StripStep::Integer { to, .. }
+            | StripStep::Position { to, .. } => {
                 // SAFETY: the caller's promise.
                 unsafe {
                     if to.class == Class::I64 {
@@ -369,10 +372,10 @@ impl<T: Arithmetic> Bound<'_, T> {
                     } else {
                         let mut values = frame.numbers.take(to.number);
                         match (step, over) {
-                            (Step::Random { seed, stream, .. }, Over::Block(block)) => {
+                            (StripStep::Random { seed, stream, .. }, Over::Block(block)) => {
                                 self.random((*seed, *stream), tile, block, &mut values);
                             }
-                            (Step::Load { parameter, .. }, Over::Block(block))
+                            (StripStep::Load { parameter, .. }, Over::Block(block))
                                 if self.tree.parameter(*parameter).class == ParameterClass::Bits =>
                             {
                                 let view = &self.parameters[parameter.index()];
@@ -385,19 +388,21 @@ impl<T: Arithmetic> Bound<'_, T> {
                 }
             }
             // These occur in blocks only.
-            Step::Reduce { .. } | Step::StoreSums { .. } => {}
+            StripStep::Reduce { .. } | StripStep::StoreSums { .. } => {}
         }
     }
 
     /// # Safety
     /// The conditions of [`Bound::run`].
-    unsafe fn fill<U: Scalar + Loaded>(&self, step: &Step, tile: &Tile, over: &Over<'_>, to: &mut [U]) {
+    unsafe fn fill<U: Scalar + Loaded>(&self, step: &StripStep, tile: &Tile, over: &Over<'_>, to: &mut [U]) {
         let integer = |x: usize| U::constant(Constant::Integer(i64::try_from(x).unwrap_or(i64::MAX)));
         match *step {
             // SAFETY: the caller's promise.
-            Step::Load { parameter, .. } => unsafe { Self::load(&self.parameters[parameter.index()], tile, over, to) },
-            Step::Integer { value, .. } => to.fill(U::constant(Constant::Integer(value))),
-            Step::Position { position, .. } => match position {
+            StripStep::Load { parameter, .. } => unsafe {
+                Self::load(&self.parameters[parameter.index()], tile, over, to)
+            },
+            StripStep::Integer { value, .. } => to.fill(U::constant(Constant::Integer(value))),
+            StripStep::Position { position, .. } => match position {
                 Position::Row => to.iter_mut().zip(tile.rows.clone()).for_each(|(to, row)| *to = integer(row)),
                 Position::Column => to.iter_mut().zip(tile.columns.clone()).for_each(|(to, n)| *to = integer(n)),
                 Position::Batch => to.fill(integer(tile.batch)),
@@ -465,9 +470,9 @@ impl<T: Arithmetic> Bound<'_, T> {
 
 impl<T: Arithmetic> Frame<T> {
     /// Numbers of an operand: `length` of them, or one.
-    fn numbers(&self, place: Place, over: &Over<'_>, length: usize) -> &[T] {
+    fn numbers(&self, place: StripPlace, over: &Over<'_>, length: usize) -> &[T] {
         match (place, over) {
-            (Place::Accum(i), Over::Block(block)) => &self.accums[i][block.first * block.width..][..length],
+            (StripPlace::Accum(i), Over::Block(block)) => &self.accums[i][block.first * block.width..][..length],
             _ => self.numbers.operand(place, length),
         }
     }
@@ -480,7 +485,7 @@ impl<T: Arithmetic> Frame<T> {
         }
     }
 
-    fn compute(&mut self, step: &lane::Step<Place>, over: &Over<'_>, length: usize) {
+    fn compute(&mut self, step: &lane::Step<StripPlace>, over: &Over<'_>, length: usize) {
         let to = step.to.number;
         if step.to.class == Class::I64 {
             let mut values = self.integers.take(to);
@@ -493,7 +498,7 @@ impl<T: Arithmetic> Frame<T> {
         }
     }
 
-    fn compute_to<U: Scalar>(&self, step: &lane::Step<Place>, over: &Over<'_>, to: &mut [U]) {
+    fn compute_to<U: Scalar>(&self, step: &lane::Step<StripPlace>, over: &Over<'_>, to: &mut [U]) {
         let length = to.len();
         let operand = |x: &Register| match x.class {
             Class::I64 => i64::lanes(self.integers.operand(x.number, length)),

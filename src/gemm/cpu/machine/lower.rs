@@ -10,10 +10,8 @@ use crate::gemm::cpu::across::LANES;
 use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::{Program, Registers};
 use crate::gemm::cpu::reduce::identity;
-use crate::gemm::cpu::step::{Place, Register, Step};
-use crate::jit::{
-    Binary, Body, Extreme, Kernel, Lane, Place as Held, ROW_ARGUMENTS, RowKernel, RowProgram, Unary, Value,
-};
+use crate::gemm::cpu::step::{Register, StripPlace, StripStep};
+use crate::jit::{Binary, Body, Extreme, JitPlace, Kernel, Lane, ROW_ARGUMENTS, RowKernel, RowProgram, Unary, Value};
 use crate::lane::machine::{self, Typed};
 use crate::variants::Variants;
 
@@ -21,17 +19,15 @@ use crate::variants::Variants;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
     /// Numbers in registers or accumulators; one number of a column or a single value.
-    Read(Place),
+    Read(StripPlace),
     /// Integers of a row of columns, which have 32 bits here; one integer of a column or a single value, of 64.
-    Integers(Place),
+    Integers(StripPlace),
     /// Numbers or integers in a block register.
     Write(usize),
     Parameter(usize),
     Output(usize),
     /// A row's result of a reduction, and which number of it.
     Total(usize, usize),
-    /// No address.
-    Nothing,
 }
 
 /// Steps over the elements of a row, compiled.
@@ -68,7 +64,7 @@ impl RowLoop {
     /// The registers of integers for every column that it reads.
     pub(super) fn integer_rows(&self) -> impl Iterator<Item = usize> {
         self.bindings.iter().filter_map(|binding| match binding {
-            Binding::Integers(Place::Row(register)) => Some(*register),
+            Binding::Integers(StripPlace::Row(register)) => Some(*register),
             _ => None,
         })
     }
@@ -83,7 +79,7 @@ impl RowLoop {
 }
 
 impl Registers for RowLoop {
-    fn places_mut(&mut self) -> Vec<&mut Place> {
+    fn places_mut(&mut self) -> Vec<&mut StripPlace> {
         let bindings = self.bindings.iter_mut();
         bindings.filter_map(|binding| if let Binding::Read(place) = binding { Some(place) } else { None }).collect()
     }
@@ -101,7 +97,7 @@ struct Lowering<'a, T> {
     program: &'a Program<T>,
     neighbours: Neighbours,
     /// The values of registers so far.
-    lanes: machine::Lowering<Place>,
+    lanes: machine::Lowering<StripPlace>,
     bindings: Vec<Binding>,
     /// What becomes of reductions, and where their results are.
     rows: RowProgram,
@@ -114,7 +110,7 @@ struct Lowering<'a, T> {
 #[derive(Clone, Copy)]
 enum Total {
     /// As f64s.
-    Doubles(Held),
+    Doubles(JitPlace),
     Extreme(Extreme),
 }
 
@@ -124,7 +120,7 @@ pub(super) fn compile<T: Arithmetic>(
     tree: &ValidTree,
     program: &Program<T>,
     neighbours: Neighbours,
-    steps: &[Step],
+    steps: &[StripStep],
     left: &[Register],
 ) -> Option<RowLoop> {
     let (lanes, bindings) = (machine::Lowering::default(), Vec::new());
@@ -134,7 +130,7 @@ pub(super) fn compile<T: Arithmetic>(
         lowering.step(step)?;
     }
     for register in left {
-        let Place::Block(number) = register.number else { return None };
+        let StripPlace::Block(number) = register.number else { return None };
         let value = lowering.bits(*register);
         lowering.lanes.body.store(lane_of(*register), value);
         lowering.bindings.push(Binding::Write(number));
@@ -153,8 +149,8 @@ const fn lane_of(register: Register) -> Lane {
 impl<T: Arithmetic> Lowering<'_, T> {
     /// What is spread over a block register that no block changes; other registers are themselves.
     fn source(&self, register: Register) -> Register {
-        let spread = |step: &Step| match *step {
-            Step::Spread { to, x } if to == register => Some(x),
+        let spread = |step: &StripStep| match *step {
+            StripStep::Spread { to, x } if to == register => Some(x),
             _ => None,
         };
         self.program.spread.steps.iter().find_map(spread).unwrap_or(register)
@@ -166,17 +162,17 @@ impl<T: Arithmetic> Lowering<'_, T> {
             return known;
         }
         let constant = match register.number {
-            Place::Single(i) if register.class.is_float() => self.program.constants.get(i),
+            StripPlace::Single(i) if register.class.is_float() => self.program.constants.get(i),
             _ => None,
         };
         let body = &mut self.lanes.body;
         let value = match (constant, register.number) {
             (Some(constant), _) => body.float(constant.to_f64() as f32),
-            (None, Place::Single(_) | Place::Column(_)) => body.uniform(),
-            (None, Place::Row(_) | Place::Block(_) | Place::Accum(_)) => body.load(lane_of(register)),
+            (None, StripPlace::Single(_) | StripPlace::Column(_)) => body.uniform(),
+            (None, StripPlace::Row(_) | StripPlace::Block(_) | StripPlace::Accum(_)) => body.load(lane_of(register)),
         };
         // Integers in a block register are another loop's, of 32 bits.
-        let is_wide = !register.class.is_float() && !matches!(register.number, Place::Block(_));
+        let is_wide = !register.class.is_float() && !matches!(register.number, StripPlace::Block(_));
         if constant.is_none() {
             let place = register.number;
             self.bindings.push(if is_wide { Binding::Integers(place) } else { Binding::Read(place) });
@@ -192,9 +188,9 @@ impl<T: Arithmetic> Lowering<'_, T> {
     }
 
     /// `None` for what there is no code for.
-    fn step(&mut self, step: &Step) -> Option<()> {
+    fn step(&mut self, step: &StripStep) -> Option<()> {
         match *step {
-            Step::Load { to, parameter } => {
+            StripStep::Load { to, parameter } => {
                 let parameter_of = self.tree.parameter(parameter);
                 // Eight truth values are a byte.
                 let is_bits = parameter_of.class == ParameterClass::Bits;
@@ -203,18 +199,18 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 let value = self.lanes.body.load(lane);
                 self.lanes.set(to, Typed::of(to.class, value));
             }
-            Step::Compute(step) => {
+            StripStep::Compute(step) => {
                 for operand in step.operands() {
                     let value = self.operand(*operand);
                     self.lanes.set(*operand, value);
                 }
                 self.lanes.step(&step)?;
             }
-            Step::Spread { to, x } => {
+            StripStep::Spread { to, x } => {
                 let value = self.operand(x);
                 self.lanes.set(to, value);
             }
-            Step::Store { output, x } => {
+            StripStep::Store { output, x } => {
                 let valid = &self.tree.outputs()[output];
                 let lane = Lane::of(valid.element).filter(|lane| !valid.packed && lane.is_float())?;
                 let value = self.operand(x);
@@ -229,11 +225,14 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 }
                 self.bindings.push(Binding::Output(output));
             }
-            Step::Reduce { reduction, x } => {
+            StripStep::Reduce { reduction, x } => {
                 let x = self.bits(x);
                 self.reduce(reduction, x)?;
             }
-            Step::Integer { .. } | Step::Position { .. } | Step::Random { .. } | Step::StoreSums { .. } => return None,
+            StripStep::Integer { .. }
+            | StripStep::Position { .. }
+            | StripStep::Random { .. }
+            | StripStep::StoreSums { .. } => return None,
         }
         Some(())
     }
@@ -262,7 +261,6 @@ impl<T: Arithmetic> Lowering<'_, T> {
             }
             ReduceOp::ArgMax | ReduceOp::ArgMin | ReduceOp::User(_) => return None,
         };
-        self.bindings.resize(self.lanes.body.count_arguments(), Binding::Nothing);
         self.totals.push((number, total));
         Some(())
     }
@@ -274,7 +272,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
         let has_totals = !totals.is_empty();
         let elements = if has_totals || is_past { None } else { Some(Kernel::compile(&body)?) };
         rows.each(body);
-        let (mut last, first) = (Body::default(), bindings.len());
+        let mut last = Body::default();
         for (number, total) in totals {
             let total = match total {
                 Total::Doubles(place) => last.held(place),
@@ -283,7 +281,6 @@ impl<T: Arithmetic> Lowering<'_, T> {
                     last.unary(Unary::WidenLow, value)
                 }
             };
-            bindings.resize(first + last.count_arguments(), Binding::Nothing);
             last.store(Lane::F64, total);
             bindings.push(Binding::Total(number, 0));
         }

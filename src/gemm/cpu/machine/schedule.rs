@@ -7,14 +7,14 @@ use super::exponentials::gives_maxima_of_sums;
 use crate::evt::{ValidTree, Value, ValueType, Width};
 use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::Program;
-use crate::gemm::cpu::step::{Register, Step};
+use crate::gemm::cpu::step::{Register, StripStep};
 use crate::jit::Lane;
 use crate::lane::machine;
 
 /// What becomes a loop, or stays a step. Every step has a block register of its own.
 pub(super) enum Draft {
-    Loop(Vec<Step>),
-    Step(Step),
+    Loop(Vec<StripStep>),
+    Step(StripStep),
 }
 
 /// The steps of a block in an order in which as many as possible are in one loop. Stores are still after all loads.
@@ -29,9 +29,9 @@ pub(super) fn drafts<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neig
             continue;
         }
         let ends = match step {
-            Step::Reduce { reduction, .. } => !program.reductions[*reduction].is_number_of_row(),
-            Step::StoreSums { .. } => true,
-            Step::Store { output, x } => {
+            StripStep::Reduce { reduction, .. } => !program.reductions[*reduction].is_number_of_row(),
+            StripStep::StoreSums { .. } => true,
+            StripStep::Store { output, x } => {
                 !(x.class.is_float() && neighbours.has_output(*output) && is_float(tree.outputs()[*output].element))
             }
             _ => false,
@@ -65,7 +65,7 @@ fn integers_with_code<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, nei
     if !program.has_integers || tree.values().iter().any(is_wide) {
         return vec![false; steps.len()];
     }
-    let has_integer_code = |step: &Step| is_of_integers(step) && has_code(tree, step, neighbours);
+    let has_integer_code = |step: &StripStep| is_of_integers(step) && has_code(tree, step, neighbours);
     let mut has_code: Vec<bool> = steps.iter().map(has_integer_code).collect();
     let results: HashMap<Register, usize> =
         steps.iter().enumerate().filter_map(|(number, step)| Some((step.to()?, number))).collect();
@@ -87,7 +87,7 @@ fn integers_with_code<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, nei
 }
 
 /// Whether a step reads or computes integers.
-fn is_of_integers(step: &Step) -> bool {
+fn is_of_integers(step: &StripStep) -> bool {
     let of_integers = |register: &Register| !register.class.is_float();
     step.to().as_ref().is_some_and(of_integers) || step.operands().iter().any(of_integers)
 }
@@ -98,17 +98,20 @@ fn is_float(element: crate::ElementType) -> bool {
 }
 
 /// Whether there is vector code for a step, if its integers have 32 bits.
-fn has_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
+fn has_code(tree: &ValidTree, step: &StripStep, neighbours: Neighbours) -> bool {
     match step {
-        Step::Load { to, parameter } => {
+        StripStep::Load { to, parameter } => {
             let lane = Lane::of(tree.parameter(*parameter).element);
             neighbours.has_parameter(parameter.index())
                 && lane.is_some_and(|lane| lane.is_float() == to.class.is_float())
         }
-        Step::Compute(step) => machine::has_code(step),
-        Step::Store { x, .. } => x.class.is_float(),
-        Step::Spread { .. } | Step::Reduce { .. } => true,
-        Step::Integer { .. } | Step::Position { .. } | Step::Random { .. } | Step::StoreSums { .. } => false,
+        StripStep::Compute(step) => machine::has_code(step),
+        StripStep::Store { x, .. } => x.class.is_float(),
+        StripStep::Spread { .. } | StripStep::Reduce { .. } => true,
+        StripStep::Integer { .. }
+        | StripStep::Position { .. }
+        | StripStep::Random { .. }
+        | StripStep::StoreSums { .. } => false,
     }
 }
 
@@ -120,8 +123,8 @@ pub(super) fn left_by(drafts: &[Draft], number: usize) -> Vec<Register> {
             Draft::Loop(steps) => steps.as_slice(),
             Draft::Step(step) => std::slice::from_ref(step),
         };
-        read.extend(steps.iter().flat_map(Step::operands).copied());
+        read.extend(steps.iter().copied().flat_map(StripStep::operands));
     }
     let Draft::Loop(steps) = &drafts[number] else { return Vec::new() };
-    steps.iter().filter_map(Step::to).filter(|to| read.contains(to)).collect()
+    steps.iter().copied().filter_map(StripStep::to).filter(|to| read.contains(to)).collect()
 }

@@ -6,7 +6,7 @@
 use half::{bf16, f16};
 
 use super::compared::{Compared, Contiguous};
-use super::registers::Lane;
+use super::registers::RegisterLane;
 use crate::ElementType;
 use crate::expr::Op;
 use crate::lane::Operation;
@@ -54,7 +54,7 @@ impl Combine {
 }
 
 /// A type whose values are combined here exactly as the steps of a strip combine them.
-pub(in crate::te::auto) trait Combined: Lane {
+pub(in crate::te::auto) trait Combined: RegisterLane {
     /// What changes no sum: -0 for floats.
     const NOTHING: Self;
 

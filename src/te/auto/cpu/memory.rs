@@ -4,7 +4,7 @@ use epilogue_runtime::DeviceTensor;
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
-use super::registers::{Lane, Registers};
+use super::registers::{RegisterLane, Registers};
 use crate::ElementType;
 use crate::lane::Register;
 use crate::lane::element::{E4M3, E5M2};
@@ -118,7 +118,7 @@ pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, 
 
 /// # Safety
 /// The conditions of [`read`].
-unsafe fn gather<T: Widen<L>, L: Lane>(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
+unsafe fn gather<T: Widen<L>, L: RegisterLane>(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
     let from = block.address as *const T;
     let lanes = &mut registers.get_mut::<L>(to)[lane..];
     if block.step == 1 && block.count > 1 {
@@ -176,7 +176,13 @@ pub(in crate::te::auto) unsafe fn write(registers: &Registers, from: Register, l
 
 /// # Safety
 /// The conditions of [`write`].
-unsafe fn scatter_same<T: Lane>(registers: &Registers, from: Register, lane: usize, count: usize, target: Target) {
+unsafe fn scatter_same<T: RegisterLane>(
+    registers: &Registers,
+    from: Register,
+    lane: usize,
+    count: usize,
+    target: Target,
+) {
     if target.step != 1 || !target.is_streamed::<T>(count) {
         // SAFETY: the caller's promise.
         return unsafe { scatter::<T, T>(registers, from, lane, count, target, |x| x) };
@@ -190,7 +196,7 @@ const PIECE: usize = 256;
 
 /// # Safety
 /// The conditions of [`write`].
-unsafe fn scatter<T: Copy + Default, L: Lane>(
+unsafe fn scatter<T: Copy + Default, L: RegisterLane>(
     registers: &Registers,
     from: Register,
     lane: usize,

@@ -24,14 +24,14 @@ pub(in crate::te::auto) struct Registers {
 }
 
 /// A type that registers hold.
-pub(in crate::te::auto) trait Lane: Scalar {
+pub(in crate::te::auto) trait RegisterLane: Scalar {
     fn all(registers: &Registers) -> &Vec<Vec<Self>>;
     fn all_mut(registers: &mut Registers) -> &mut Vec<Vec<Self>>;
 }
 
 macro_rules! lanes {
     ($($ty:ty: $field:ident),*) => {$(
-        impl Lane for $ty {
+        impl RegisterLane for $ty {
             fn all(registers: &Registers) -> &Vec<Vec<Self>> {
                 &registers.$field
             }
@@ -94,28 +94,26 @@ impl Registers {
         }
     }
 
-    pub(in crate::te::auto) fn get<T: Lane>(&self, register: Register) -> &[T] {
+    pub(in crate::te::auto) fn get<T: RegisterLane>(&self, register: Register) -> &[T] {
         &T::all(self)[register.number]
     }
 
-    pub(in crate::te::auto) fn get_mut<T: Lane>(&mut self, register: Register) -> &mut [T] {
+    pub(in crate::te::auto) fn get_mut<T: RegisterLane>(&mut self, register: Register) -> &mut [T] {
         &mut T::all_mut(self)[register.number]
     }
 
     /// Writes `to` from the other registers. It must not be one of the operands.
-    pub(super) fn write<T: Lane>(&mut self, to: Register, f: impl FnOnce(&Self, &mut [T])) {
+    pub(super) fn write<T: RegisterLane>(&mut self, to: Register, f: impl FnOnce(&Self, &mut [T])) {
         let mut lanes = std::mem::take(&mut T::all_mut(self)[to.number]);
         f(self, &mut lanes);
         T::all_mut(self)[to.number] = lanes;
     }
 
-    /// Copies lanes within the registers of a class: `count` from lane `from` of one to lane `at` of another.
+    /// Copies lanes within the registers of a class: `count` from a lane of `source` to a lane of another.
     pub(in crate::te::auto) fn copy_lanes(
         &mut self,
-        to: Register,
-        at: usize,
-        source: Register,
-        from: usize,
+        (to, at): (Register, usize),
+        (source, from): (Register, usize),
         count: usize,
     ) {
         by_class!(to.class, T => {
@@ -127,31 +125,12 @@ impl Registers {
         });
     }
 
-    /// Copies lanes of another thread's registers.
-    pub(in crate::te::auto) fn take_lanes(&mut self, to: Register, other: &Self, from: Register, count: usize) {
-        by_class!(to.class, T => {
-            T::all_mut(self)[to.number][..count].copy_from_slice(&other.get::<T>(from)[..count]);
-        });
-    }
-
-    /// Copies the first lane of another thread's register to a lane here.
-    pub(in crate::te::auto) fn take_lane(&mut self, register: Register, lane: usize, other: &Self) {
-        by_class!(register.class, T => T::all_mut(self)[register.number][lane] = other.get::<T>(register)[0]);
-    }
-
-    /// Copies a lane of another thread's register to the first lane here.
-    pub(in crate::te::auto) fn take_from_lane(&mut self, register: Register, other: &Self, lane: usize) {
-        by_class!(register.class, T => T::all_mut(self)[register.number][0] = other.get::<T>(register)[lane]);
-    }
-
-    /// Copies another thread's lanes: `count` from lane `from` of its register to lane `at` of one here.
-    pub(in crate::te::auto) fn take_run(
+    /// Copies another thread's lanes: `count` from a lane of its register to a lane of one here.
+    pub(in crate::te::auto) fn take_lanes(
         &mut self,
-        to: Register,
-        at: usize,
+        (to, at): (Register, usize),
         other: &Self,
-        source: Register,
-        from: usize,
+        (source, from): (Register, usize),
         count: usize,
     ) {
         by_class!(to.class, T => {
@@ -170,7 +149,8 @@ impl Registers {
         let mut numbers = [0; 4];
         for register in registers {
             let number = &mut numbers[register.class as usize];
-            kept.take_lanes(Register { class: register.class, number: *number }, self, *register, lanes);
+            let to = Register { class: register.class, number: *number };
+            kept.take_lanes((to, 0), self, (*register, 0), lanes);
             *number += 1;
         }
         kept

@@ -239,6 +239,6 @@ impl Given {
 
 fn copy(registers: &mut Registers, to: &[Register], from: &[Register], count: usize) {
     for (to, from) in to.iter().zip(from) {
-        registers.copy_lanes(*to, 0, *from, 0, count);
+        registers.copy_lanes((*to, 0), (*from, 0), count);
     }
 }

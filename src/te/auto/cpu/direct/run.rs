@@ -193,7 +193,7 @@ impl Job {
                 unsafe { self.fill_outputs(registers, chunk.first + first as i64, lanes) }?;
                 registers.run(steps, lanes)?;
                 for (value, init) in direct.values.iter().zip(init) {
-                    sums.take_run(value.lanes, first, registers, *init, 0, lanes);
+                    sums.take_lanes((value.lanes, first), registers, (*init, 0), lanes);
                 }
             }
             return Ok(());
@@ -400,7 +400,7 @@ impl Job {
         for first in (0..chunk.count).step_by(LANES) {
             let lanes = (chunk.count - first).min(LANES);
             for (value, left) in direct.values.iter().zip(&self.code.left) {
-                registers.take_run(*left, 0, sums, value.lanes, first, lanes);
+                registers.take_lanes((*left, 0), sums, (value.lanes, first), lanes);
             }
             // SAFETY: the caller's promise.
             unsafe { self.store(registers, chunk.first + first as i64, lanes) }?;

@@ -1,7 +1,7 @@
 //! A loop over points, and the places of the lanes that it reads and writes.
 
 use crate::ElementType;
-use crate::jit::{ARGUMENTS, Body, Kernel, Lane, Place, Value};
+use crate::jit::{ARGUMENTS, Body, JitPlace, Kernel, Lane, Value};
 use crate::lane::machine::{Lowering, Typed};
 use crate::lane::{Class, Register, Step};
 use crate::te::auto::bind::iteration_space::LoopLevel;
@@ -20,8 +20,6 @@ pub(in crate::te::auto::cpu) enum Moving {
 /// Where the lanes of an argument of the code are.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Binding {
-    /// Nowhere: what stages of a row program hand on.
-    Nothing,
     /// Elements of a read, by its number.
     Read(usize),
     /// Elements of an output.
@@ -306,7 +304,7 @@ impl<'a> Builder<'a> {
     }
 
     /// A register that an earlier stage of a row program has left.
-    pub(super) fn held(&mut self, register: Register, place: Place) -> Option<()> {
+    pub(super) fn held(&mut self, register: Register, place: JitPlace) -> Option<()> {
         self.total(register, |body| {
             let value = body.held(place);
             Typed::narrow(register.class, value)
@@ -316,16 +314,14 @@ impl<'a> Builder<'a> {
     /// A register whose value is computed of what earlier stages of a row program have left.
     pub(super) fn total(&mut self, register: Register, of: impl FnOnce(&mut Body) -> Option<Typed>) -> Option<()> {
         let value = of(&mut self.lowering.body)?;
-        self.bindings_follow();
         self.lowering.set(register, value);
         Some(())
     }
 
     /// Leaves a register to later stages of a row program.
-    pub(super) fn leave(&mut self, register: Register, place: Place) -> Option<()> {
+    pub(super) fn leave(&mut self, register: Register, place: JitPlace) -> Option<()> {
         let bits = self.bits_of(register)?;
         self.lowering.body.leave(place, bits);
-        self.bindings_follow();
         Some(())
     }
 
@@ -336,14 +332,8 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// Arguments that the body has got without an address are nowhere.
-    pub(super) fn bindings_follow(&mut self) {
-        self.bindings.resize(self.lowering.body.count_arguments(), Binding::Nothing);
-    }
-
     /// The body, and where its arguments are.
-    pub(super) fn parts(mut self) -> (Body, Vec<Binding>) {
-        self.bindings_follow();
+    pub(super) fn parts(self) -> (Body, Vec<Binding>) {
         (self.lowering.body, self.bindings)
     }
 
@@ -391,7 +381,6 @@ impl PointLoop {
         let mut numbers = [0i32; ARGUMENTS];
         for ((binding, address), number) in self.bindings.iter().zip(&mut addresses).zip(&mut numbers) {
             *address = match *binding {
-                Binding::Nothing => continue,
                 Binding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
                 Binding::Written(place) => written(elements, outputs, place, (at.outer, at.inner)),
                 Binding::Strip(register) => lanes(registers, register, at.strip),
@@ -440,7 +429,7 @@ impl Binding {
             Self::Uniform(_) => lanes(rows.uniform),
             Self::Cyclic(_) => lanes(rows.cyclic),
             Self::Kept => lanes(rows.kept),
-            Self::Nothing | Self::Strip(_) | Self::Axis(..) => 0,
+            Self::Strip(_) | Self::Axis(..) => 0,
         }
     }
 

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::point_loop::{Binding, Builder, Moving};
 use crate::ElementType;
-use crate::jit::{Binary, Body, Extreme, Place, ROW_ARGUMENTS, RowKernel, RowProgram};
+use crate::jit::{Binary, Body, Extreme, JitPlace, ROW_ARGUMENTS, RowKernel, RowProgram};
 use crate::lane::machine::Typed;
 use crate::lane::scalar::Scalar as _;
 use crate::lane::{Class, Register, Step};
@@ -72,7 +72,6 @@ pub(in crate::te::auto::cpu) struct Memory {
 /// Where an argument is.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    Nothing,
     /// What a reduction reads: its number, which of its elements, and the number of the read.
     Read(usize, usize, usize),
     /// The same, where an index chooses the row.
@@ -87,7 +86,7 @@ enum Source {
 /// The total of a value of a reduction.
 #[derive(Clone, Copy)]
 enum Total {
-    One(Class, Place),
+    One(Class, JitPlace),
     Extreme(Extreme),
 }
 
@@ -211,7 +210,6 @@ impl Rows {
         for ((source, of_time), number) in self.arguments.iter().zip(&mut numbers) {
             let row = first + *of_time as i64;
             addresses.push(match *source {
-                Source::Nothing => std::ptr::null_mut(),
                 Source::Read(job, elements, part) => {
                     let job = &jobs[job];
                     job.elements[elements].address(part, &decode(&job.outer, row), &[0]) as *mut u8
@@ -252,7 +250,7 @@ impl Source {
                 let apart = job.outer.last().map_or(0, |level: &LoopLevel| level.outputs[place]);
                 apart as isize * job.outputs[place].element.size() as isize
             }
-            Self::Nothing | Self::Chosen(..) | Self::Kept | Self::Number(_) => 0,
+            Self::Chosen(..) | Self::Kept | Self::Number(_) => 0,
         }
     }
 }
@@ -350,10 +348,10 @@ impl Making {
         number: usize,
         job: &Job,
         elements: usize,
-        known: &[(Register, Place)],
+        known: &[(Register, JitPlace)],
         steps: &[Step],
         results: &[Register],
-    ) -> Option<Vec<(Register, Place)>> {
+    ) -> Option<Vec<(Register, JitPlace)>> {
         // What is only handed on needs no stage.
         if steps.is_empty() && results.iter().all(|result| known.iter().any(|(register, _)| register == result)) {
             return Some(known.iter().filter(|(register, _)| results.contains(register)).copied().collect());
@@ -372,7 +370,7 @@ impl Making {
     }
 
     /// Leaves registers in places.
-    fn leave(&mut self, builder: &mut Builder<'_>, registers: &[Register]) -> Option<Vec<(Register, Place)>> {
+    fn leave(&mut self, builder: &mut Builder<'_>, registers: &[Register]) -> Option<Vec<(Register, JitPlace)>> {
         let mut left = Vec::with_capacity(registers.len());
         for register in registers {
             let place = self.program.place();
@@ -386,7 +384,6 @@ impl Making {
     fn bind(&mut self, number: usize, job: &Job, elements: usize, bindings: &[Binding]) -> Option<()> {
         for binding in bindings {
             self.arguments.push(match *binding {
-                Binding::Nothing => Source::Nothing,
                 Binding::Read(part) if job.elements[elements].is_chosen(part) => Source::Chosen(number, elements, part),
                 Binding::Read(part) => Source::Read(number, elements, part),
                 Binding::Written(place) => Source::Written(number, place),
@@ -459,12 +456,10 @@ impl Builder<'_> {
                 }
                 let largest = combine == Combine::Max;
                 let extreme = body.extreme(program, largest, identity, value);
-                self.bindings_follow();
                 return Some(Total::Extreme(extreme));
             }
             (Class::F64 | Class::I64, _) => return None,
         };
-        self.bindings_follow();
         Some(Total::One(point.class, one))
     }
 }
