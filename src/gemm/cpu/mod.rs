@@ -19,6 +19,7 @@ mod indexed;
 mod kernel;
 mod lower;
 mod machine;
+mod method;
 mod needed;
 mod own;
 #[cfg(target_arch = "x86_64")]
