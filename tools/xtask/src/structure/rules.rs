@@ -69,6 +69,7 @@ const LAYERS: &[&str] = &[
     "src/exhaustion.rs",
     "src/simd",
     "src/jit",
+    "src/lane",
     "src/sync.rs",
     "src/parallel/cpus.rs",
     "src/parallel/forks.rs",
