@@ -85,19 +85,24 @@ impl OperandView {
     /// A: `[M, K]` or `[L, M, K]`.
     pub(crate) fn of_a(a: &DeviceTensor) -> Self {
         let axis = a.rank() - 2;
-        Self::new(a, axis, axis + 1)
+        Self::new(a, axis, axis + 1, None)
     }
 
     /// B: `[K, N]` or `[L, K, N]`.
     pub(crate) fn of_b(b: &DeviceTensor) -> Self {
-        let axis = b.rank() - 2;
-        Self::new(b, axis + 1, axis)
+        Self::of_b_or_copy(b, None)
     }
 
-    fn new(tensor: &DeviceTensor, outer: usize, k: usize) -> Self {
+    /// [`of_b`](Self::of_b). If B is copied, the copy is contiguous along `copied`, or else as B is.
+    pub(crate) fn of_b_or_copy(b: &DeviceTensor, copied: Option<Major>) -> Self {
+        let axis = b.rank() - 2;
+        Self::new(b, axis + 1, axis, copied)
+    }
+
+    fn new(tensor: &DeviceTensor, outer: usize, k: usize, copied: Option<Major>) -> Self {
         let (shape, strides) = (tensor.shape(), tensor.strides());
         if has_batch_digits(tensor) {
-            return Self::of_copy(tensor, outer, k);
+            return Self::of_copy(tensor, outer, k, copied);
         }
         let has_batch = tensor.rank() == 3;
         Self {
@@ -112,11 +117,11 @@ impl OperandView {
         }
     }
 
-    /// The copy that kernels get of an operand whose batch is counted by two digits: contiguous along the same axis, in rows of
-    /// whole 16 bytes.
-    fn of_copy(tensor: &DeviceTensor, outer: usize, k: usize) -> Self {
+    /// The copy that kernels get of an operand whose batch is counted by two digits: contiguous along the axis `major`, or else
+    /// along the operand's, in rows of whole 16 bytes.
+    fn of_copy(tensor: &DeviceTensor, outer: usize, k: usize, major: Option<Major>) -> Self {
         let (shape, strides, element) = (tensor.shape(), tensor.strides(), tensor.element_type());
-        let along_k = strides[k] == 1 || strides[outer] != 1;
+        let along_k = major.map_or(strides[k] == 1 || strides[outer] != 1, |major| major == Major::K);
         let (rows, columns) = if along_k { (outer, k) } else { (k, outer) };
         let pitch = shape[columns].next_multiple_of(16 / element.size()).cast_signed();
         Self {

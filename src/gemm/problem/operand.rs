@@ -6,7 +6,7 @@ use epilogue_runtime::DeviceTensor;
 use smallvec::{SmallVec, smallvec};
 
 use super::bounds::Bounds;
-use super::digits::{has_digits, shape_of};
+use super::digits::{has_batch_digits, has_digits, shape_of};
 use super::error::Error;
 use super::filter::{Filter, FilterSize};
 use super::groups::Grouping;
@@ -395,7 +395,16 @@ impl<'a> Right<'a> {
 
     /// The matrices as kernels see them.
     pub(crate) fn views(&self) -> Views {
-        self.tensors.iter().map(|tensor| OperandView::of_b(tensor)).collect()
+        let copied = self.major_of_copies();
+        self.tensors.iter().map(|tensor| OperandView::of_b_or_copy(tensor, copied)).collect()
+    }
+
+    /// The axis along which copies of B are contiguous, if some are copied: that of the others, or of the first copy.
+    pub(crate) fn major_of_copies(&self) -> Option<Major> {
+        let uncopied = self.tensors.iter().filter(|tensor| !has_batch_digits(tensor));
+        let mut majors = uncopied.filter_map(|tensor| OperandView::of_b(tensor).only_major());
+        let of_copy = || self.tensors.iter().find(|tensor| has_batch_digits(tensor));
+        majors.next().or_else(|| of_copy().and_then(|tensor| OperandView::of_b(tensor).only_major()))
     }
 
     /// Whether all have the first one's type, K, N and contiguous axis.

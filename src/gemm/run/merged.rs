@@ -1,6 +1,6 @@
 //! Copies operands whose batch is counted by two digits, before the product: kernels find a batch by one stride.
 //!
-//! The copy is as [`OperandView`] says of the operand. It is made by the runtime's kernel for copies, on the run's stream.
+//! The copy is as [`OperandView`] says of the operand; copies of several B lie alike. It is made by the runtime's kernel for copies, on the run's stream.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::repack::Operand;
 use crate::evt::MAX_ACCUMULATORS;
 use crate::gemm::problem::digits::{has_batch_digits, shape_of};
-use crate::gemm::problem::{Error, OperandView};
+use crate::gemm::problem::{Error, Major, OperandView};
 use crate::pool::Pool;
 
 /// The memory of copies: each stream has its own, which the next run on this stream reuses.
@@ -42,12 +42,13 @@ impl Merger {
         }
     }
 
-    /// The tensor, or its copy if its batch is counted by two digits.
+    /// The tensor, or its copy if its batch is counted by two digits. A copy of a B is contiguous along `of_b`.
     pub(crate) fn merged(
         &self,
         stream: &Stream,
         copied: Copied,
         tensor: &DeviceTensor,
+        of_b: Option<Major>,
         copies: &mut Copies,
     ) -> Result<DeviceTensor, Error> {
         if !has_batch_digits(tensor) {
@@ -55,7 +56,10 @@ impl Merger {
         }
         trace::event!(DEBUG, "batches of two strides are copied first", copied = trace::debug(copied));
         let (Copied::Elements(operand) | Copied::Scales(operand)) = copied;
-        let view: OperandView = operand.view(tensor);
+        let view = match copied {
+            Copied::Elements(Operand::B(_)) => OperandView::of_b_or_copy(tensor, of_b),
+            Copied::Elements(Operand::A) | Copied::Scales(_) => operand.view(tensor),
+        };
         let along_k = view.k == 1;
         let (rows, columns) =
             if along_k { (view.outer_extent, view.k_extent) } else { (view.k_extent, view.outer_extent) };

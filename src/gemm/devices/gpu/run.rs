@@ -131,7 +131,9 @@ impl Kernels {
         let (bounds, patches) = (a.bounds(), positioned(a, &variant)?);
         let (picked, scattered) = (a.picked(), a.scattered());
         let mut merged = Copies::new();
-        let mut merge = |copied: Copied, tensor: &DeviceTensor| self.merger.merged(stream, copied, tensor, &mut merged);
+        let major = b.major_of_copies();
+        let mut merge =
+            |copied: Copied, tensor: &DeviceTensor| self.merger.merged(stream, copied, tensor, major, &mut merged);
         let of_a = a.scales().map(|scales| merge(Copied::Scales(Operand::A), scales)).transpose()?;
         let of_b = self.live_of(b.scales()).into_iter().enumerate();
         let of_b: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> =
