@@ -2,7 +2,7 @@
 //!
 //! A mean needs no state of its own: it is a sum and a division. Composed reductions become the values that they are
 //! made of. So everything behind validation (phases, emitters, the CPU's programs, the reference, drawings) knows only
-//! the six [`ReduceOp`]s, and each of these is a reduction as if the user had written it:
+//! the six [`ReduceOp`]s. Each of these is a reduction as if the user had written it:
 //!
 //! ```text
 //! Any(t)        r = AbsMax(if t { 1 } else { 0 });       r != 0
@@ -37,7 +37,7 @@ use super::{
 use crate::expr::Op;
 
 impl Simplifier<'_> {
-    /// What a reduction of `x` is made of; gives its result.
+    /// Adds the values that a reduction of `x` is made of; gives its result.
     pub(super) fn composed(&mut self, composed: Composed, x: ValueId, site: Site) -> ValueId {
         Composition { simplifier: self, composed, site }.of(x)
     }

@@ -1,7 +1,8 @@
 //! The range of a tree's integers, which determines how many bits they need.
 //!
 //! An integer is an `i64`, and wraps. If no value of a tree can leave the range of an `i32`, kernels compute all of its
-//! integers in 32 bits, with the same results and half the registers; else all in 64. The CPU always computes in 64.
+//! integers in 32 bits. The results are the same, in half the registers. Otherwise kernels compute all integers in
+//! 64 bits. The CPU always computes in 64.
 
 use super::{Axis, Position, Reduction, ValidParameter, Value, ValueKind, ValueType, Width};
 use crate::ElementType;

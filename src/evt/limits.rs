@@ -1,4 +1,4 @@
-//! What of a tree is too long for the compilers that it goes to.
+//! Limits on a tree's names and operations, for the compilers that it goes to.
 
 use super::check::Checker;
 use super::error::MOST_CALLED;

@@ -50,7 +50,7 @@ pub(crate) enum Possible<T> {
 /// The conditions on positions that decide whether a tree's accumulators are needed, found out once for all rectangles.
 #[derive(Clone, Debug)]
 pub(crate) struct Conditions {
-    /// Which values are such conditions, or what they are made of.
+    /// Marks the values that are these conditions, or that conditions are made of.
     wanted: Vec<bool>,
     never_wrap: Vec<bool>,
 }
@@ -199,7 +199,7 @@ impl<F: FnMut(ParameterId) -> Option<i64>> Bounds for Rectangle<F> {
 /// Whether a condition may hold, and whether it may not.
 type MayHold<T> = [Possible<T>; 2];
 
-/// What is known of the values so far, by their numbers.
+/// Facts about the values so far, by their numbers.
 struct Walk<'a, B: Bounds> {
     tree: &'a ValidTree,
     conditions: &'a Conditions,
@@ -242,7 +242,7 @@ impl<B: Bounds> Walk<'_, B> {
         needs.into_iter().fold(Possible::Never, |needed, of_one| self.any(needed, of_one))
     }
 
-    /// Of what isn't followed, both.
+    /// Whether a value may be true, and whether it may be false: both, if the value isn't followed.
     fn may_hold(&self, id: ValueId) -> MayHold<B::Truth> {
         self.truths[id.index()].clone().unwrap_or([Possible::Always, Possible::Always])
     }

@@ -381,7 +381,7 @@ fn random_trees() {
     assert!(compared.get() >= cases / 20, "only {} of {cases} could be compared", compared.get());
 }
 
-/// What is needed is a parameter, and nothing else.
+/// Only a needed value is a parameter.
 #[test]
 fn what_is_saved_is_not_computed_again() {
     let mut b = TreeBuilder::new("forward", "forward.rs");

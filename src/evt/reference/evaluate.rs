@@ -36,7 +36,7 @@ pub fn evaluate(
 /// has may be anything.
 ///
 /// # Errors
-/// Those of [`evaluate`].
+/// As for [`evaluate`].
 pub fn evaluate_grouped(
     tree: &ValidTree,
     products: &[Product],
@@ -74,7 +74,7 @@ fn extent(tree: &ValidTree, products: &[Product]) -> Result<Extent, ReferenceErr
     Ok(extent)
 }
 
-/// What an epilogue is evaluated for.
+/// The products, arguments and groups of an evaluation.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     /// One for each accumulator.

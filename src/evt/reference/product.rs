@@ -60,7 +60,7 @@ impl Product {
     /// The products of groups: of each one's rows of A and its B. Other rows have zeros.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn of_groups(
         types: Types,
         multiplication: Multiplication,
@@ -97,7 +97,7 @@ impl Product {
     /// The products of parts of K, of one A (`[M, K]`) and one B (`[K, N]`).
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn of_depths(
         types: Types,
         multiplication: Multiplication,

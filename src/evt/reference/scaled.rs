@@ -12,9 +12,9 @@ const BLOCK: usize = 128;
 /// The scales of A's blocks, `[L, M, K / 128]`, and of B's, `[L, K / 128, N / 128]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales<'a> {
-    /// Of A.
+    /// The scales of A.
     pub a: Array<'a>,
-    /// Of B.
+    /// The scales of B.
     pub b: Array<'a>,
 }
 
@@ -64,9 +64,9 @@ fn of_matrices(
 #[derive(Default)]
 struct Total {
     value: f64,
-    /// Of what is finite.
+    /// The sum of the finite blocks' magnitudes.
     magnitude: f64,
-    /// What the blocks' own errors make.
+    /// The sum of the blocks' own errors, scaled.
     error: f64,
     blocks: f64,
     /// Whether a block may be infinite of either sign, or NaN.
