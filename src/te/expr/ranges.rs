@@ -25,7 +25,7 @@ struct RangeEntry {
 #[derive(Default)]
 struct Ranges {
     all: HashMap<Var, RangeEntry>,
-    /// What became idle, and when. Some of these may be held again.
+    /// The ranges that became idle, and when. Some of them may be held again.
     idle: VecDeque<(Var, u64)>,
     now: u64,
 }

@@ -151,7 +151,7 @@ struct Prover<'a> {
     steps: usize,
     /// Nodes of the current expression whose loads are known to stay inside, under the current facts.
     proven: HashSet<Id>,
-    /// The same in the order in which they were proven.
+    /// Proven nodes in the order of their proofs.
     order: Vec<Id>,
 }
 

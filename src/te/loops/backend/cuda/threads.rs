@@ -62,7 +62,7 @@ struct Pass {
     own: HashSet<Var>,
 }
 
-/// What is known at a place in the program.
+/// The thread indices and conditions at a place in the program.
 #[derive(Clone, Default)]
 struct State {
     /// The thread indices that the stage is bound to.

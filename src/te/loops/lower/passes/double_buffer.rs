@@ -30,7 +30,7 @@ pub(crate) struct DoubleBuffered {
     pub(crate) once: bool,
 }
 
-/// The same program with the memory of the stages doubled.
+/// Doubles the memory of the stages.
 pub(crate) fn double(mut statement: Stmt, stages: &[DoubleBuffered]) -> Result<Stmt, TeError> {
     for stage in stages {
         let mut done = false;

@@ -187,7 +187,7 @@ impl Translator<'_, '_, '_> {
         self.b.ins().shuffle(a, b, mask)
     }
 
-    /// The same bits as another type.
+    /// Takes the bits as another type.
     pub(super) fn cast_bits(&mut self, ty: Type, value: Value) -> Value {
         if self.b.func.dfg.value_type(value) == ty {
             return value;

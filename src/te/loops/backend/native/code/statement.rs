@@ -282,7 +282,7 @@ impl<'p> Translator<'_, '_, 'p> {
     }
 }
 
-/// What a statement uses.
+/// The buffers and variables that a statement uses.
 #[derive(Default)]
 struct Free {
     /// In order of first use, so that the code is always the same.
