@@ -63,7 +63,7 @@ fn positions(tree: &ValidTree) -> impl Iterator<Item = Position> {
     })
 }
 
-/// What a tree can't have where a run has a part of the product only.
+/// A part of the product, which limits the trees that a run can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Some of the rows.
@@ -72,7 +72,7 @@ pub(super) enum Part {
     Columns,
 }
 
-/// What of an epilogue needs all rows, or all columns.
+/// The first reason why an epilogue needs all rows, or all columns.
 pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
     let crosses = |reduction: &Reduction| {
         let along = match part {

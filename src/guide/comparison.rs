@@ -1,7 +1,8 @@
 //! Comparison: what else fuses work into matrix products, and when it is the better choice.
 //!
-//! What this page says of others was read in their documentation and source in 2026; the links say where. They change: look
-//! there before you decide. No speeds are compared, because no speed of this library on a GPU has been measured yet.
+//! This page's statements about others come from their documentation and source of 2026; the links say where. They
+//! change: look there before you decide. No speeds are compared, because no speed of this library on a GPU has been
+//! measured yet.
 //!
 //! # What each of them fuses
 //!
@@ -46,11 +47,11 @@
 //! [GPUs of AMD](https://github.com/triton-lang/triton#compatibility), and has an interpreter for debugging. The epilogue is easy
 //! there; a whole kernel that is fast on every shape is your work.
 //!
-//! **torch.compile**, where your model is a PyTorch program. It takes the whole program, the
-//! [backward pass](https://huggingface.co/docs/transformers/v5.12.0/torch_compile) included, and
-//! [AOTInductor](https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html) makes a package that runs without Python.
-//! What is fused is its decision: a user shows a case where
-//! [the library's product was chosen, and the activation not fused](https://github.com/pytorch/pytorch/issues/180811).
+//! **torch.compile**, where your model is a PyTorch program. It takes the whole program, the [backward
+//! pass](https://huggingface.co/docs/transformers/v5.12.0/torch_compile) included, and
+//! [AOTInductor](https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html) makes a package that runs
+//! without Python. Its compiler decides about fusion: a user shows a case where [the library's product was chosen, and
+//! the activation not fused](https://github.com/pytorch/pytorch/issues/180811).
 //!
 //! **candle**, where you want models that run: it has
 //! [many of them](https://github.com/huggingface/candle/blob/main/README.md), with their file formats and quantised types.
@@ -68,9 +69,9 @@
 //!
 //! - **Speed that was measured.** No kernel of this version has run on a GPU; they have run on emulated ones. The cost
 //!   model's times are predictions.
-//! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function, and one
-//!   launch where its rows have at most 256 columns, on Hopper 2048; beyond that each of its phases after the first is a
-//!   launch of its own on a GPU, over memory, unless all that follows is a vector.
+//! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function. It is
+//!   one launch if its rows have at most 256 columns, on Hopper 2048; beyond that, each phase after the first is a
+//!   launch of its own over memory, unless all that follows is a vector.
 //! - **Gradients of images with strides by Hopper's own kernels**, and convolutions with groups of few channels: those run by
 //!   kernels for sm_80 on Hopper, too ([`Window::groups`](crate::gemm::Window::groups) says from how many on they don't).
 //! - **Chains of products in one kernel**: no attention.

@@ -113,10 +113,11 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where an output is a float of at most 16 bits, a GPU's epilogue computes exponentials, logarithms, roots, quotients,
-//! `tanh` and `erf` for it by cheaper formulas: their error is small beside the rounding. The reference's intervals allow
-//! for that. [`fast_math(true)`](crate::gemm::Builder::fast_math) allows them for f32 outputs, too. Automatic tensor
-//! expressions do the same on a GPU under `Order::Device`, where all that a kernel stores has at most 16 bits.
+//! A GPU's epilogue has cheaper formulas for exponentials, logarithms, roots, quotients, `tanh` and `erf`. It uses them
+//! for an output that is a float of at most 16 bits: their error is small beside the rounding. The reference's
+//! intervals allow for that. [`fast_math(true)`](crate::gemm::Builder::fast_math) allows them for f32 outputs, too.
+//! Automatic tensor expressions do the same on a GPU under `Order::Device`, where all that a kernel stores has at most
+//! 16 bits.
 //!
 //! How A and B are multiplied is an [`Arithmetic`](crate::gemm::Arithmetic). `Exact`, the default, is as exact as the
 //! operands. The others give up accuracy for speed, and are never chosen for you:
@@ -166,9 +167,9 @@
 //!
 //! # Bad data
 //!
-//! Shapes, types and overlaps are checked before a run writes anything. What the data hold can only be seen while it runs:
-//! an index outside of its tensor, or an integer divided by zero. That is a [`DataError`](crate::DataError), and no kernel
-//! reads or writes outside of its memory.
+//! Shapes, types and overlaps are checked before a run writes anything. Errors of the data can only be seen while it
+//! runs: an index outside of its tensor, or an integer divided by zero. That is a [`DataError`](crate::DataError), and
+//! no kernel reads or writes outside of its memory.
 //!
 //! ```
 //! use epilogue::{DataError, Device, ElementType, te};

@@ -230,7 +230,7 @@ pub struct Slot {
     pub constant: u32,
 }
 
-/// What a barrier orders.
+/// The accesses that a barrier orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierReason {
     /// Values are written to shared memory before others read them.
@@ -288,7 +288,7 @@ pub enum Step {
 /// The lanes that take part in a shuffle: all lanes that the block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mask {
-    /// The same lanes in every warp.
+    /// One mask of lanes, for every warp.
     Uniform(u32),
     /// All lanes, except in the last warp, which is not full.
     PartialLast {

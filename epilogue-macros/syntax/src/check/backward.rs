@@ -23,7 +23,7 @@ pub struct Backward {
     pub saved: Vec<Ident>,
     /// Parameters whose gradients are results.
     pub gradients: Vec<Ident>,
-    /// Those that are summed over the batch.
+    /// Parameters whose gradients are summed over the batch.
     pub gradients_of_all: Vec<Ident>,
 }
 

@@ -134,7 +134,7 @@ impl Reduction<'_> {
     }
 
     /// The part of the condition that is needed. If every thread has its values in private memory, a test that all
-    /// threads of a group share only decides whether a result is stored.
+    /// threads of a group share only decides about storing a result.
     fn needed(&self) -> Expr {
         let own_memory = self.reduce.source.iter().all(|x| {
             let mut own = true;
