@@ -30,7 +30,7 @@ impl Source {
         Self { name: name.into(), code: code.into(), entry: entry.into(), options: Vec::new(), sites: Vec::new() }
     }
 
-    /// The same source with one more option.
+    /// Adds an option.
     #[must_use]
     pub fn option(mut self, option: impl Into<String>) -> Self {
         self.options.push(option.into());

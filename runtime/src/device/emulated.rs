@@ -61,7 +61,7 @@ impl Emulator {
         };
     }
 
-    /// Whether there is room for a cluster of so many blocks.
+    /// Whether there is room for a cluster of this many blocks.
     pub(crate) fn has_room(&self, blocks: u32) -> bool {
         blocks <= self.machine.options().largest_cluster
     }
@@ -123,8 +123,8 @@ impl Emulator {
     }
 }
 
-/// Parsed PTX. The same text gives the same module, so that a kernel that is planned a thousand times is parsed once.
-/// But a text with its own variables gives a new module each time, like loading machine code.
+/// Parsed PTX. Equal texts give one module, so that a kernel that is planned a thousand times is parsed once. But a
+/// text with its own variables gives a new module each time, like loading machine code.
 fn module(ptx: &str) -> Result<Module, ParseError> {
     static PARSED: Mutex<BTreeMap<CacheKey, Module>> = Mutex::new(BTreeMap::new());
     // Declarations read `.global .align 4 …`; instructions `ld.global.f32`.

@@ -43,9 +43,9 @@ pub enum CommunicatorError {
         Ranks(values)
     )]
     Disagree {
-        /// What differs.
+        /// The call's part that differs.
         what: String,
-        /// What each rank gave, by rank.
+        /// Each rank's value, by rank.
         values: Vec<String>,
     },
     /// Another rank refused the call that this one made.
@@ -105,7 +105,7 @@ pub enum CommunicatorError {
         what: &'static str,
         /// Its elements.
         given: usize,
-        /// What is needed.
+        /// The number of elements that is needed.
         needed: usize,
         /// The number of ranks.
         ranks: usize,
@@ -126,9 +126,9 @@ pub enum CommunicatorError {
     Environment {
         /// The variable.
         variable: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it may hold.
+        /// The allowed values.
         needed: &'static str,
     },
     /// The ranks could not hand over their common id.
@@ -136,14 +136,14 @@ pub enum CommunicatorError {
     Rendezvous {
         /// The file or address.
         place: String,
-        /// What failed, and what to do.
+        /// The failure, and a way out.
         reason: String,
     },
 }
 
 crate::message::debug!(CommunicatorError);
 
-/// What each rank gave.
+/// Each rank's value.
 struct Ranks<'a>(&'a [String]);
 
 impl std::fmt::Display for Ranks<'_> {

@@ -59,8 +59,8 @@ impl Device {
         take(self, values, layout)
     }
 
-    /// A read-only tensor in the memory of `owner`, of which the tensor keeps a share: nothing is copied. `values`
-    /// finds the elements in it, in row-major order.
+    /// A read-only tensor in the memory of `owner`; the tensor keeps a share of it: nothing is copied. `values` finds
+    /// the elements in it, in row-major order.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// Those of [`take_vec`](Self::take_vec). Writing to the tensor is [`ExchangeError::ReadOnly`].
+    /// The errors of [`take_vec`](Self::take_vec). Writing to the tensor is [`ExchangeError::ReadOnly`].
     pub fn share<O, T>(
         &self,
         owner: Arc<O>,
@@ -109,8 +109,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// Those of [`share`](Self::share); [`LayoutError::Misaligned`](crate::LayoutError::Misaligned) if the address of
-    /// the first byte is not a multiple of an element's size.
+    /// The errors of [`share`](Self::share); [`LayoutError::Misaligned`](crate::LayoutError::Misaligned) if the address
+    /// of the first byte is not a multiple of an element's size.
     pub fn share_bytes<O>(
         &self,
         owner: Arc<O>,

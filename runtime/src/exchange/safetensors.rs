@@ -54,9 +54,9 @@ impl Device {
     /// (feature `safetensors`). `file` is, for example, a `Vec<u8>` or a mapped file.
     ///
     /// # Errors
-    /// [`ExchangeError::Safetensors`] if it is not such a file; [`ExchangeError::ElementType`], with the tensor's name;
-    /// [`LayoutError::Misaligned`](crate::LayoutError::Misaligned); [`Error::Unsupported`](crate::Error::Unsupported)
-    /// on a device other than the CPU.
+    /// [`ExchangeError::Safetensors`] if it is no safetensors file; [`ExchangeError::ElementType`], with the tensor's
+    /// name; [`LayoutError::Misaligned`](crate::LayoutError::Misaligned);
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on a device other than the CPU.
     pub fn share_safetensors<O>(&self, file: &Arc<O>) -> Result<BTreeMap<String, DeviceTensor>>
     where
         O: AsRef<[u8]> + ?Sized + Send + Sync + 'static,

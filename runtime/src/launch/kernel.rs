@@ -96,8 +96,8 @@ impl Kernel {
         self.0.loaded.compiled.cached
     }
 
-    /// What it needs of a multiprocessor; `None` on an emulated device, which runs PTX, where registers are not yet
-    /// allocated.
+    /// The resources of a multiprocessor that it needs; `None` on an emulated device, which runs PTX: registers are not
+    /// yet allocated there.
     #[must_use]
     pub fn resources(&self) -> Option<&Resources> {
         self.log().kernel(&self.0.loaded.entry)

@@ -77,7 +77,7 @@ impl Strided {
         self.axes.iter().map(|axis| axis.extent).product()
     }
 
-    /// The same copy as a transposition, if it is one.
+    /// The copy as a transposition, if it is one.
     pub(crate) fn transposed(&self) -> Option<Transposed> {
         let (written, outer) = self.axes.split_last().filter(|(inner, _)| inner.to == self.word)?;
         let read = outer.iter().position(|axis| axis.from == self.word)?;
@@ -89,7 +89,7 @@ impl Strided {
     /// Copies within this computer's memory.
     ///
     /// # Safety
-    /// What the axes reach may be read from `from` and written to `to`, and the two have no byte in common.
+    /// All memory that the axes reach may be read from `from` and written to `to`, and the two have no byte in common.
     pub(crate) unsafe fn copy(&self, from: *const u8, to: *mut u8) {
         // SAFETY: the caller's promise; a word's bytes are neighbours.
         unsafe {

@@ -40,7 +40,7 @@ impl Version {
 pub(crate) struct ControlGroups(Vec<(PathBuf, Version)>);
 
 impl ControlGroups {
-    /// Those of this process, looked up once.
+    /// The groups of this process, looked up once.
     pub(crate) fn of_process() -> &'static Self {
         static GROUPS: LazyLock<ControlGroups> = LazyLock::new(|| {
             let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -49,7 +49,7 @@ impl ControlGroups {
         &GROUPS
     }
 
-    /// Those that `/proc/self/cgroup` names, where `/proc/self/mountinfo` says.
+    /// The groups that `/proc/self/cgroup` names, in the places that `/proc/self/mountinfo` says.
     fn of(named: &str, mounts: &str) -> Self {
         let mut groups = Vec::new();
         for line in named.lines() {

@@ -1,4 +1,4 @@
-//! Memory of this computer for CPU tensors: who owns it, and who may access it when.
+//! Memory of this computer for CPU tensors: its owner, and who may access it when.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -20,7 +20,7 @@ pub(crate) struct HostMemory {
     owner: Owner,
 }
 
-/// What may be done with someone else's memory.
+/// The rights to someone else's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) write: bool,
@@ -95,7 +95,7 @@ impl HostMemory {
     /// Memory of a value that is kept as long as this one lives.
     ///
     /// # Safety
-    /// Those of [`of_scope`](Self::of_scope), until `keeper` is dropped.
+    /// As for [`of_scope`](Self::of_scope), until `keeper` is dropped.
     pub(crate) unsafe fn kept_by(
         keeper: Box<dyn Send + Sync>,
         pointer: NonNull<u8>,

@@ -43,7 +43,7 @@ impl Default for LaunchedRank {
 }
 
 impl LaunchedRank {
-    /// What the launcher has put into the environment; `None` without a launcher.
+    /// The variables that the launcher has put into the environment; `None` without a launcher.
     ///
     /// | launcher | rank | number of ranks | rank on this computer |
     /// |---|---|---|---|

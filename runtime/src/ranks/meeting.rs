@@ -13,9 +13,9 @@ pub(crate) struct Meeting<T> {
 }
 
 struct State<T> {
-    /// What has been brought in this round.
+    /// The values that ranks have brought in this round.
     brought: Vec<Option<T>>,
-    /// What all have brought, until each has taken it.
+    /// The values of all ranks, until each has taken them.
     complete: Option<Arc<Vec<T>>>,
     taken: Vec<bool>,
     /// Ranks that will not come any more.

@@ -202,7 +202,7 @@
 //! One plan runs any window over images of any size. Elements outside of an image are 0. Weights that are used again
 //! and again are packed as those of any product: `gemm.pack(filter.matrix())`. Channels whose bytes are a multiple of
 //! 16 are copied fastest on GPUs; others, such as the 3 of a first layer, in narrower pieces. On Hopper, TMA loads
-//! channels of a multiple of 16 bytes. Pixels must begin at multiples of 16 bytes, the window must move by at most 8,
+//! channels of a multiple of 16 bytes. Pixels must begin at multiples of 16 bytes. The window may move by at most 8,
 //! and padding and reach must fit a tensor map. With two axes, a map takes padding before of at most 128, and a reach
 //! of at most 128 more than the padding after. The printed choice says where TMA can't load them. Groups of channels
 //! are a number of the window, `Window::of([3, 3]).groups(32)`; filters then have the channels of their group, `[K, R,

@@ -33,7 +33,7 @@ pub(super) fn target(arch: Arch, form: Output) -> String {
 }
 
 /// The hash of everything in a source that affects what runs. The source's name is left out, and so are comments and
-/// `#line` directives, which name files of the machine on which it was written. The sites of failures are those of the
+/// `#line` directives: they name files of the machine on which it was written. The sites of failures are those of the
 /// program that looks the kernel up.
 pub(super) fn text_of(source: &Source) -> CacheKey {
     let mut parts: Vec<&[u8]> = vec![b"epilogue bundles 1", source.entry.as_bytes()];

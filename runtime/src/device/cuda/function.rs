@@ -32,7 +32,7 @@ pub(crate) struct Function {
     granted: Mutex<Granted>,
 }
 
-/// What the function's attributes allow so far.
+/// The limits that the function's attributes allow so far.
 struct Granted {
     shared_bytes: u32,
     large_clusters: bool,
