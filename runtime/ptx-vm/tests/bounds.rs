@@ -1,5 +1,5 @@
-//! Accesses that leave the variable they belong to: an index that runs over into the next variable in shared or local
-//! memory, a pointer to a local variable of a function that has returned.
+//! Accesses that leave their variable: an index that runs over into the next variable in shared or local memory; a
+//! pointer to a local variable of a function that has returned.
 
 #![allow(clippy::unwrap_used)]
 

@@ -116,7 +116,7 @@ fn matrices_are_undefined_by_rows() {
     }
 }
 
-/// What is wrong with a register that was not written, and the lane.
+/// The lane in which a register was not written, if that is the error.
 fn unwritten(body: &str) -> Option<u32> {
     match run(body) {
         Err(LaunchError::Invalid { site, message })

@@ -1,10 +1,10 @@
 //! Bit models of the tensor cores' dot products, per generation.
 //!
 //! The model (Xie et al., "MMA-Sim", arXiv 2511.10909, which reports equality with the hardware; not checked against
-//! hardware here): the accumulator and the exact products of a group are aligned to the largest exponent among them,
-//! truncated to a fixed number of fractional bits, and added exactly. The sum is truncated to `f32` (for `f16` it is
-//! rounded to nearest even). An operand's exponent is that of its format's normalised form. Subnormals and products are
-//! not normalised, and a zero has the exponent −126.
+//! hardware here): the accumulator and the exact products of a group are aligned to the largest exponent among them.
+//! They are truncated to a fixed number of fractional bits, and added exactly. The sum is truncated to `f32` (for `f16`
+//! it is rounded to nearest even). An operand's exponent is that of its format's normalised form. Subnormals and
+//! products are not normalised, and a zero has the exponent −126.
 //! - Ampere: 24 fractional bits, groups of 16 bytes of A (8 halves, 4 `.tf32`), one after the other.
 //! - Hopper `mma.sync` and `wgmma`: 25 bits, all of `k` in one group. `wgmma` of FP8: 13 bits, results cut to 13
 //!   mantissa bits.

@@ -95,7 +95,7 @@ impl Elements {
     }
 
     /// Applies an `imm-scale-a` or `imm-scale-b` of −1: flips the sign bit of every element. It has no effect on
-    /// integers, which have no such operand.
+    /// integers, which have no scale.
     pub fn negate(&mut self) {
         let sign = match self.operand {
             Operand::F16 | Operand::Bf16 => 0x8000,
@@ -145,7 +145,7 @@ impl Wgmma {
     /// Checks a combination. `saturate` is `.satfinite`, which exists only for integers.
     ///
     /// # Errors
-    /// If PTX has no such instruction.
+    /// If PTX lacks the instruction.
     pub fn new(
         n: usize,
         a: Operand,

@@ -39,8 +39,8 @@ fn repeats(addresses: &[u64; 32], distance: usize) -> bool {
     differs == 0
 }
 
-/// The bits of a lane's number on which its address does not depend, if the access is a plain read. What is found is
-/// the same address in all lanes, and addresses that repeat after a power of two.
+/// The bits of a lane's number on which its address does not depend, if the access is a plain read. It finds equal
+/// addresses in all lanes, and addresses that repeat after a power of two.
 fn free_bits(lanes: u32, access: &Access<'_>) -> u32 {
     let plain = access.kind == Kind::Read && access.order == Order::Weak;
     let first = access.addresses[lanes.trailing_zeros() as usize % 32];

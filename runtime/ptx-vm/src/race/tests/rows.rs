@@ -1,5 +1,5 @@
-//! Accesses of neighbouring lanes to neighbouring elements, which are judged as one, against the same accesses by the same
-//! lanes in the opposite order, which are not.
+//! Compares two orders of the same accesses. Accesses of neighbouring lanes to neighbouring elements are judged as one;
+//! in the opposite order of lanes they are not.
 
 use super::*;
 use proptest::prelude::*;
