@@ -40,14 +40,14 @@ fn log_sum_exp(accum: Accum) -> ColumnVector {
     d
 }
 
-/// What lies in the future is hidden, and not multiplied where a tile has nothing else.
+/// Future elements are hidden, and not multiplied if a tile has nothing else.
 #[epilogue]
 fn causal(accum: Accum) -> Tensor {
     let d = if column() > row() { f32::NEG_INFINITY } else { accum };
     d
 }
 
-/// The same by a mask in memory.
+/// Future elements are hidden by a mask in memory.
 #[epilogue]
 fn masked(accum: Accum, hidden: Tensor<bool>) -> Tensor {
     let d = if hidden { f32::NEG_INFINITY } else { accum };

@@ -1,4 +1,4 @@
-//! What a block gave beside what the loops give.
+//! Compares a block's results with those of the loops.
 
 use epilogue::ElementType;
 
@@ -88,8 +88,8 @@ fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(0.0, |a, b| if b <= a || a.is_nan() { a } else { b })
 }
 
-/// Whether each token's experts are different ones, likeliest first, and none is left that is likelier. What f32 can't tell
-/// apart may be in any order.
+/// Whether each token's experts are different ones, likeliest first, and none is left that is likelier. Probabilities
+/// that f32 can't tell apart may be in any order.
 fn likeliest(experts: &[i32], probabilities: &[f64], sizes: &Sizes) -> Result<()> {
     let Sizes { tokens, experts: all, top, .. } = *sizes;
     for (token, p) in probabilities.chunks(all).enumerate() {

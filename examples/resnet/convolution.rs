@@ -7,10 +7,10 @@ use crate::Result;
 use crate::kernels::{Activated, ActivatedInTraining, Joined, JoinedInTraining, Projected, ProjectedInTraining};
 use crate::network::Mode;
 
-/// What is added to variances.
+/// The number that is added to variances.
 pub(crate) const EPSILON: f64 = 1e-5;
 
-/// What follows the batch normalisation.
+/// The operation after the batch normalisation.
 #[derive(Clone, Copy)]
 pub(crate) enum After {
     Nothing,
@@ -77,7 +77,7 @@ pub(crate) struct Convolution {
     pub(crate) mode: Mode,
     /// `[K, R, S, C]`.
     pub(crate) weights: DeviceTensor,
-    /// Of each channel: what is multiplied and what is added, in inference the variance and mean included.
+    /// The factor and the summand of each channel, in inference the variance and mean included.
     pub(crate) scale: DeviceTensor,
     pub(crate) shift: DeviceTensor,
     /// The batch's, after a run in training.

@@ -22,7 +22,7 @@ fn prints(words: &[&str], expected: &Expect) {
     expected.assert_eq(&text(&output.stdout));
 }
 
-/// What is refused is said on standard error, with status 2.
+/// A refusal is on standard error, with status 2.
 #[track_caller]
 fn refuses(words: &[&str], expected: &Expect) {
     let output = run(words);
@@ -87,7 +87,7 @@ fn a_choice() {
     assert!(lines[2].starts_with("behind it, of ") && lines[3].starts_with("  wgmma f16: "), "{printed}");
 }
 
-/// What a run prints, without how large the errors are: CPUs add in different orders.
+/// Compares the output of a run, without how large the errors are: CPUs add in different orders.
 fn prints_but_errors(words: &[&str], expected: &Expect) {
     const ERROR: &str = "the largest error is ";
     let output = run(words);
@@ -549,7 +549,7 @@ fn help_teaches() {
     }
 }
 
-/// What takes a time that doubles with each line, or is never read to its end, is refused or done at once.
+/// A text that takes twice the time with each line, or that is never read to its end, is refused or done at once.
 #[test]
 fn no_text_takes_long() {
     let begun = std::time::Instant::now();

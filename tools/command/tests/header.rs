@@ -1,4 +1,4 @@
-//! What `epilogue emit` writes: sources that compile, and a C header whose parameter and launch are the library's own.
+//! Files of `epilogue emit`: sources that compile, and a C header whose parameter and launch are the library's own.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn succeeds(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What the library says of the launch that the program was asked to export.
+/// The library's description of the launch that the program was asked to export.
 fn described(arch: Arch) -> LaunchDescription {
     let text = Text { name: "layer.rs".into(), text: LAYER.into() };
     let tree = read(&text).expect("an epilogue").swap_remove(0).tree;

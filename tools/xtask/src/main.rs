@@ -1,5 +1,5 @@
-//! What a person would otherwise have to remember: tools, the test suite, kernel checks, the GPU bundle, drawings of
-//! results. `cargo xtask --help` lists the tasks.
+//! Tasks that a person would otherwise have to remember: tools, the test suite, kernel checks, the GPU bundle, drawings
+//! of results. `cargo xtask --help` lists the tasks.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bundle;
@@ -54,10 +54,10 @@ enum Task {
     Approximations,
     /// Random schedules without end: what is printed of a failure is its seed and the smallest schedule that still fails.
     ///
-    /// Each is of a computation drawn at random, and must be refused, or be right in the interpreter, as native code and,
-    /// some of them, on the emulated GPU.
+    /// Each is of a computation drawn at random. It must be refused, or be right in the interpreter, as native code
+    /// and, for some, on the emulated GPU.
     Soak(soak::Options),
-    /// Prints which GEMM kernel is chosen for which shape, best first.
+    /// Prints the GEMM kernel that is chosen for each shape, best first.
     Choices {
         /// Instead, what the choices depend on: each of the model's numbers is varied by 30 %.
         #[arg(long, conflicts_with = "others")]
@@ -126,7 +126,7 @@ struct Kernels {
     /// takes hours.
     #[arg(long, conflicts_with = "all")]
     threes: bool,
-    /// Of N equal parts the one with number I, from 1.
+    /// The part with number I of N equal parts, from 1.
     #[arg(long, value_name = "I/N")]
     part: Option<String>,
     /// Only kernels whose name contains the text, such as `s8` or `256x128`.
@@ -134,7 +134,7 @@ struct Kernels {
     named: Option<String>,
 }
 
-/// What to predict.
+/// The kernels to predict.
 #[derive(Args)]
 struct Predict {
     /// The product's extents, of bf16: M, N and K, such as 4096x4096x1024.
@@ -261,7 +261,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs all mutants, of which the test runs a sample.
+/// Runs all mutants; the test runs a sample of them.
 fn mutate(of: &str) -> Result<(), Failure> {
     let packages = tools::install_pinned()?;
     let mut command = cargo(&["test", "--package", "epilogue", "--test", "mutation", "--", "--nocapture"]);

@@ -5,7 +5,7 @@
 //!                                  names (names), constants (constants), operations (operations) ──┘
 //! ```
 //!
-//! What rustc does for the macros is done here: names are looked up in the file and among the library's operations, and
+//! rustc's work for the macros is done here: names are looked up in the file and among the library's operations, and
 //! constants are computed. No other file is read.
 
 mod constants;
