@@ -19,7 +19,7 @@ mod here {
     }
 }
 
-/// The same function in another place in a file, as a build script would have it.
+/// The function in another place in a file, as a build script would have it.
 mod there {
     use epilogue::prelude::*;
 
@@ -110,8 +110,8 @@ fn results(device: &Device) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> 
 
 const BUNDLE: &str = "EPILOGUE_TEST_BUNDLE";
 
-/// A process without NVRTC and without a cache runs products and tensor expressions from a bundle, with the same bits
-/// as where they are compiled. It refuses what the bundle doesn't have.
+/// A process without NVRTC and without a cache runs products and tensor expressions from a bundle. The bits are those
+/// of compiled kernels. It refuses what the bundle doesn't have.
 #[test]
 fn a_process_without_a_compiler_runs_from_a_bundle() {
     const NAME: &str = "bundle::a_process_without_a_compiler_runs_from_a_bundle";

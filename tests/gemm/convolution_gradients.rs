@@ -66,7 +66,7 @@ impl Shape {
         )
     }
 
-    /// Of what has a value for each element of a filter.
+    /// The shape of a tensor with a value for each element of a filter.
     pub(crate) fn of_patch(&self) -> Vec<usize> {
         [&self.size[..], &[self.channels / self.groups]].concat()
     }
@@ -205,7 +205,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Those of convolutions, and what is easily done wrong in gradients only.
+/// The cases of convolutions, and cases that are easily done wrong in gradients only.
 pub(crate) fn cases() -> Vec<Shape> {
     let mut cases = hard_cases();
     cases.extend([
@@ -582,7 +582,7 @@ fn what_is_no_gradient_is_refused_by_name() -> Result<(), Error> {
     Ok(())
 }
 
-/// What kernels have no gradients with.
+/// Gradients that no kernel takes.
 #[test]
 fn what_kernels_do_not_have() -> Result<(), Error> {
     let hopper = Device::emulated(Arch::SM_90A)?;

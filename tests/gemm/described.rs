@@ -172,7 +172,7 @@ fn normalised(accum: Accum) -> Tensor<f32> {
     d
 }
 
-/// Such a plan has memory between its launches, which a description of one launch has no place for.
+/// The plan has memory between its launches, and a description of one launch has no place for it.
 #[test]
 fn an_epilogue_of_its_own_reductions_is_more_than_a_launch() -> Result<(), Box<dyn std::error::Error>> {
     if testing::compiler("a described launch of several").is_none() {

@@ -568,7 +568,7 @@ fn kernels_are_of_the_device_s_own_family() -> Result<(), Error> {
     Ok(())
 }
 
-/// What another program needs for the launch.
+/// The facts that another program needs for the launch.
 #[test]
 fn scales_are_named_in_the_launch() -> Result<(), Error> {
     if testing::compiler("scaled::scales_are_named_in_the_launch").is_none() {

@@ -412,7 +412,7 @@ fn the_index_is_read_only() -> Result<(), Error> {
     Ok(())
 }
 
-/// Both families have kernels for it; on sm_90a lanes store such outputs.
+/// Both families have kernels for it; on sm_90a lanes store scattered outputs.
 #[test]
 fn the_planner_takes_every_family() -> Result<(), Error> {
     for arch in [Arch::SM_80, Arch::SM_90A] {

@@ -123,8 +123,8 @@ fn the_model_streams_a_partial_wave_and_says_so() {
     assert!(choice.candidates().iter().all(|c| c.split_k != SplitK::Stream || c.waves.fract() != 0.0));
 }
 
-/// The same for a kernel for sm_80, with fewer blocks than tiles or more: with operands copied by large and by single
-/// elements, and with sums of every type.
+/// A kernel for sm_80 runs product after product, with fewer blocks than tiles or more: with operands copied by large
+/// and by single elements, and with sums of every type.
 #[test]
 fn products_on_sm_80_one_after_the_other() {
     const NAME: &str = "stream_k::products_on_sm_80_one_after_the_other";

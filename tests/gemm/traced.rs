@@ -1,4 +1,4 @@
-//! What the crate `tracing` is told.
+//! Events that the crate `tracing` gets.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,7 @@ impl Subscriber for Lines {
     }
 }
 
-/// What is told while `work` is done.
+/// The events while `work` is done.
 fn told(work: impl FnOnce()) -> Vec<String> {
     let lines = Lines::default();
     tracing::subscriber::with_default(lines.clone(), work);

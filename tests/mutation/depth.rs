@@ -15,7 +15,7 @@ pub(crate) struct Deep {
     request: sm90::Request,
 }
 
-/// One whose blocks fill each other's stages, and one whose warpgroups take turns.
+/// Two kernels: in one, blocks fill each other's stages; in the other, warpgroups take turns.
 pub(crate) fn all() -> Vec<Deep> {
     let of = |name, schedule, rows, m| {
         let found = sm90::Tile::all().iter().find(|t| (t.rows, t.columns, t.schedule) == (rows, rows, schedule));

@@ -15,8 +15,8 @@ pub(crate) struct Grouped {
     request: sm90::Request,
 }
 
-/// One whose blocks share a tile's columns, and one whose warpgroups take turns; and the same of picked rows, which are the
-/// instruction's columns in the second.
+/// In one kernel, blocks share a tile's columns; in another, warpgroups take turns. Two more do so with gathered rows,
+/// which are the instruction's columns in the second.
 pub(crate) fn all() -> Vec<Grouped> {
     let of = |name, schedule, rows, m, picked: Option<bool>| {
         let found = sm90::Tile::all().iter().find(|t| (t.rows, t.columns, t.schedule) == (rows, 64, schedule));

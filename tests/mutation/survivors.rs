@@ -9,8 +9,8 @@ pub(crate) struct Survivor {
     pub(crate) kernels: &'static str,
     /// The beginning of the mutated instruction.
     pub(crate) instruction: &'static str,
-    /// A part of the line of CUDA C++ that it comes from and of those that call it, joined by ` < `, the callee before
-    /// the caller; empty for any place.
+    /// A part of the line of CUDA C++ that it comes from. Parts of the lines that call it follow, joined by ` < `, the
+    /// callee before the caller; empty for any place.
     pub(crate) place: &'static str,
     /// Why the mutant is as correct as the kernel.
     pub(crate) reason: &'static str,

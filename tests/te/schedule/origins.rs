@@ -47,8 +47,8 @@ fn gather() -> Result<String, TeError> {
     s.to_json(&[&a, &b, &c])
 }
 
-/// Numbers of a document that name a part or are one, by their paths. Those of reducers are left out: another reducer may
-/// give another result in another order.
+/// Numbers of a document that name a part or are one, by their paths. Numbers of reducers are left out: another reducer
+/// may give another result in another order.
 fn numbers(document: &Value) -> Vec<Vec<String>> {
     let nodes = document["nodes"].as_array().expect("nodes");
     let mut reducers: HashSet<u64> = HashSet::new();

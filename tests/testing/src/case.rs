@@ -31,7 +31,7 @@ pub struct Kernel {
     digits: Option<u8>,
     /// Which arguments, and whether operands, have batches of two axes, likewise.
     batches: Option<u8>,
-    /// What of its products is divided into groups.
+    /// The extent of its products that is divided into groups, if one is.
     divided: Divided,
     /// Whether an index picks the rows of A.
     picked: bool,
@@ -677,7 +677,7 @@ fn operand(
     Ok((placed, values))
 }
 
-/// What a product is drawn from.
+/// The random numbers that a product is drawn from.
 pub fn choices(seed: u32) -> Vec<u32> {
     (0..60).map(|j: u32| j.wrapping_mul(2_654_435_761).wrapping_add(seed)).collect()
 }
