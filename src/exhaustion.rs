@@ -1,13 +1,13 @@
 //! Memory that a run needs in its middle, in proportion to its tensors. If there is none, the run ends with an error.
 //!
-//! Threads make such memory deep in loops over tiles. From there the stack is unwound, without a message, to where the run
-//! began, as with a panic; [`caught`] makes an error of it. What the run has written until then stays.
+//! Threads allocate this memory deep in loops over tiles. From there the stack is unwound, without a message, to where
+//! the run began, as with a panic; [`caught`] makes an error of it. Results that the run has written until then stay.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use epilogue_runtime::{Error, HostBytes};
 
-/// What is unwound with.
+/// The payload of the unwinding.
 struct Exhausted(Error);
 
 /// Ends the run that [`caught`] has begun.
@@ -42,7 +42,7 @@ pub(crate) fn repeated<T: Clone>(value: T, length: usize) -> Vec<T> {
     try_repeated(value, length).unwrap_or_else(|error| ended(error))
 }
 
-/// The same before a run.
+/// Makes the vector before a run.
 ///
 /// # Errors
 /// There is not enough memory.
@@ -52,10 +52,10 @@ pub(crate) fn try_repeated<T: Clone>(value: T, length: usize) -> Result<Vec<T>, 
     Ok(all)
 }
 
-/// Does work, of which the memory may not suffice.
+/// Does work that may need more memory than there is.
 ///
 /// # Errors
-/// Those of the work; [`Error::OutOfMemory`].
+/// The errors of the work; [`Error::OutOfMemory`].
 pub(crate) fn caught<R, E: From<Error>>(work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
     // Work that ends in its middle has changed only the run's own memory and its results. That memory is cleared before its
     // next use; results are not promised.
@@ -172,7 +172,7 @@ mod tests {
         drop(kept);
     }
 
-    /// Lets the process have so many bytes of addresses more than it has.
+    /// Lets the process have this many bytes of addresses more than it has.
     #[cfg(target_os = "linux")]
     fn limit_memory(left: usize) {
         let has = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");

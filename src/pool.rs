@@ -111,7 +111,8 @@ mod tests {
         assert_eq!(kept, [93, 94, 95, 96, 97, 98, 99, 7]);
     }
 
-    /// What a graph of others' uses is never freed nor given to anybody else: the first run in it has what was there.
+    /// Memory that a graph of others' uses is never freed nor given to anybody else: the first run in it has the memory
+    /// that was there.
     #[test]
     fn memory_that_others_capture_stays_theirs() {
         let pool = Pool::default();

@@ -1,4 +1,4 @@
-//! What each process has to itself: a child of `fork` makes its own.
+//! Values that each process has to itself: a child of `fork` makes its own.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -37,7 +37,8 @@ impl<T: Send + Sync> OfProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// This process's value, made by the first caller. What a parent had is never freed: it may have had threads, which used it.
+    /// This process's value, made by the first caller. A parent's value is never freed: it may have had threads, which
+    /// used it.
     pub(super) fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
         let generation = GENERATION.load(Ordering::Relaxed);
         let found = self.0.load(Ordering::Acquire);
