@@ -331,10 +331,10 @@
 //!
 //! The *running result* is an `f32` or a tuple of up to four: `IDENTITY` is the running result of no elements, `lift`
 //! makes one of an element, and `combine` puts two together. `finish` makes a number of it, once for each row, column
-//! or matrix. In these functions is what an `#[elementwise]` function has, and tuples: `a.0`, `let (x, y) = a;`, `(x,
-//! y)`, an `if` of these. The module may also have constants, imports and `#[elementwise]` functions; the library's
-//! operations need no import in it. Outside, it has `log_sum_exp::reduce(elements)`, which computes on the host, one
-//! element after the other.
+//! or matrix. In these functions is what an `#[elementwise]` function has, and tuples: `a.0`, `let (x, y) = a;`,
+//! `(x, y)`, an `if` of these. The module may also have constants, imports and `#[elementwise]` functions; the
+//! library's operations need no import in it. Outside, it has `log_sum_exp::reduce(elements)`, which computes on the
+//! host, one element after the other.
 //!
 //! Devices combine in an order of their own, the same at every run. So `combine` must be associative, up to rounding,
 //! and commutative, and the identity must leave what it is combined with as it is: nobody checks that. A value of a
@@ -364,9 +364,9 @@
 //!
 //! The struct's fields begin with the forward parameters, the saved outputs and the given gradients. Then come `d_` and
 //! the name of each accumulator and of each wanted parameter. A field that no derivative needs is not read. Random
-//! numbers are drawn again from the seed. A derivative that needs an accumulator finds it among what is saved: `let z =
-//! accum;`, returned. A value without a derivative is an error of [`Gemm::plan`](crate::Gemm::plan), with its place in
-//! the source. Examples are reductions by `Mul` and by a `#[reducer]`. The rules are those of
+//! numbers are drawn again from the seed. A derivative that needs an accumulator finds it among what is saved:
+//! `let z = accum;`, returned. A value without a derivative is an error of [`Gemm::plan`](crate::Gemm::plan), with its
+//! place in the source. Examples are reductions by `Mul` and by a `#[reducer]`. The rules are those of
 //! [`evt::derive`](crate::evt::derive).
 //!
 //! ```

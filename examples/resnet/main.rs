@@ -7,8 +7,8 @@
 //!
 //! It runs twice: first as in inference, where a batch normalisation is a factor and a summand for each channel. Then
 //! as in training, where the convolution's own launch gives the batch's means and variances, and normalises by them.
-//! Both are compared with plain loops in f64 (`loops.rs`), two channels of every convolution at all places. `--device
-//! emulated` does the same with a tiny network in ptx-vm; `beside_torch.py` compares the time with torch's.
+//! Both are compared with plain loops in f64 (`loops.rs`), two channels of every convolution at all places.
+//! `--device emulated` does the same with a tiny network in ptx-vm; `beside_torch.py` compares the time with torch's.
 //! `network.rs` has the network, and `kernels.rs` what is computed.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]

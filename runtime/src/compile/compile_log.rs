@@ -143,8 +143,8 @@ impl CompileLog {
         }
     }
 
-    /// Reads two lines about the kernel last named: `Used 12 registers, used 1 barriers, 128 bytes smem, …` and `0
-    /// bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`.
+    /// Reads two lines about the kernel last named: `Used 12 registers, used 1 barriers, 128 bytes smem, …` and
+    /// `0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`.
     fn ptxas_properties(&mut self, properties: &str) {
         let Some(kernel) = self.kernels.last_mut() else { return };
         for property in properties.split(", ") {

@@ -166,10 +166,10 @@
 //! # Convolutions
 //!
 //! The patches of images under a window are the rows of an A that is never in memory. So a convolution is a product
-//! with any epilogue. Images are `[N, H, W, C]`, filters `[K, R, S, C]`; one axis (`[N, W, C]`) and three (`[N, D, H,
-//! W, C]`) work as well, with strides, dilation and padding. Tensors and column vectors of the epilogue may be the
-//! images that they are; row vectors, and reductions along columns, are one for each filter. Here a layer gives the
-//! sums that batch normalisation needs in its own launch:
+//! with any epilogue. Images are `[N, H, W, C]`, filters `[K, R, S, C]`; one axis (`[N, W, C]`) and three
+//! (`[N, D, H, W, C]`) work as well, with strides, dilation and padding. Tensors and column vectors of the epilogue may
+//! be the images that they are; row vectors, and reductions along columns, are one for each filter. Here a layer gives
+//! the sums that batch normalisation needs in its own launch:
 //!
 //! ```
 //! use epilogue::gemm::{Window, filter, patches};
@@ -205,9 +205,9 @@
 //! channels of a multiple of 16 bytes. Pixels must begin at multiples of 16 bytes. The window may move by at most 8,
 //! and padding and reach must fit a tensor map. With two axes, a map takes padding before of at most 128, and a reach
 //! of at most 128 more than the padding after. The printed choice says where TMA can't load them. Groups of channels
-//! are a number of the window, `Window::of([3, 3]).groups(32)`; filters then have the channels of their group, `[K, R,
-//! S, C / 32]`; all else stays as it is, and [`Window::groups`](crate::gemm::Window::groups) says what a row is.
-//! `examples/resnet` is a whole network of them, also with batch normalisation by the batch's own statistics.
+//! are a number of the window, `Window::of([3, 3]).groups(32)`; filters then have the channels of their group,
+//! `[K, R, S, C / 32]`; all else stays as it is, and [`Window::groups`](crate::gemm::Window::groups) says what a row
+//! is. `examples/resnet` is a whole network of them, also with batch normalisation by the batch's own statistics.
 //!
 //! # Gradients of convolutions, and transposed convolutions
 //!
@@ -304,9 +304,9 @@
 //! accessed element by element.
 //!
 //! A and B have one stride along their rows and one along their columns, and their batch may have two axes: grouped
-//! queries read `keys.broadcast_to([b, h, g, t, d])?.as_batched_matrix(&[0, 1, 2], &[4], &[3])?` of keys `[B, H, 1, T,
-//! D]`. The CPU multiplies them as they lie; GPUs copy this operand first, to one with a stride, in memory of the
-//! plan's. Partial results of tiles have one stride along each axis.
+//! queries read `keys.broadcast_to([b, h, g, t, d])?.as_batched_matrix(&[0, 1, 2], &[4], &[3])?` of keys
+//! `[B, H, 1, T, D]`. The CPU multiplies them as they lie; GPUs copy this operand first, to one with a stride, in
+//! memory of the plan's. Partial results of tiles have one stride along each axis.
 //!
 //! # Products of 8-bit integers
 //!

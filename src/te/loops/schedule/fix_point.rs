@@ -13,8 +13,8 @@ use crate::te::expr::tensor::{Operation, Scan, Tensor};
 /// indices. Along other dimensions a consumer of a slice needs the whole.
 ///
 /// It holds if every path from an update back to the state keeps the index, and none comes from another dimension or
-/// state. For element `i`, a read of `state[t - 1, i]` is a path that keeps it; `state[t - 1, i - 1]`, `state[t - 1,
-/// 0]` and a sum over `i` are not.
+/// state. For element `i`, a read of `state[t - 1, i]` is a path that keeps it; `state[t - 1, i - 1]`,
+/// `state[t - 1, 0]` and a sum over `i` are not.
 ///
 /// # Errors
 /// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis) when the tensor is not made by a scan.
