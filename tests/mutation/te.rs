@@ -27,7 +27,7 @@ struct Array {
 /// - reductions that fit in a block, and that need several blocks;
 /// - chains of reductions in one launch, with a row's elements in registers and read again;
 /// - scans of blocks that own their columns;
-/// - scans of blocks that share columns, with look-back over one tile at a time, over several and by the maps of batches;
+/// - scans of blocks that share columns, with look-back over one tile at a time, over several and by maps of batches;
 /// - scans with column reductions, for each mapping of lanes to columns;
 /// - cells of recurrent networks, with a thread and with a warp per column.
 pub(crate) fn all() -> Vec<Box<dyn Subject>> {

@@ -1,5 +1,5 @@
-// Copies the elements of one view of memory to another view of the same shape. It copies words of 1, 2, 4, 8 or 16 bytes
-// that are whole in both.
+// Copies the elements of one view of memory to another view of the same shape. It copies words of 1, 2, 4, 8 or 16
+// bytes that are whole in both.
 //
 //   direct       a thread takes words that are neighbours in the written view, wherever they are read.
 //   transposed   neighbours in the read view are far apart in the written view: squares change hands in shared memory,
