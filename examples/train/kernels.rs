@@ -60,7 +60,7 @@ pub(crate) fn descend(
     (velocity, weights)
 }
 
-/// The step of [`descend`] for vectors. Their gradients are sums that the products' epilogues give.
+/// The step of `descend` for vectors. Their gradients are sums that the products' epilogues give.
 pub(crate) struct DescendVectors {
     gradient: Tensor,
     velocity: Tensor,
