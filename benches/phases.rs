@@ -81,7 +81,7 @@ fn print<T: Element>(element: &str, [m, n, k]: [usize; 3], convert: fn(f32) -> T
     let product = Gemm::plan::<Plain>(&device, &a, &b)?;
     let columns = te::var("n");
     let x = te::placeholder_of(T::TYPE, [te::var("m"), columns], "x");
-    // The same result in one launch, and by the product and a kernel that reads what it has stored.
+    // One result in one launch, and by the product and a kernel that reads the stored product.
     let mut against = |name: &str,
                        fused: &mut dyn FnMut() -> Outcome<()>,
                        after: &te::Tensor,

@@ -106,7 +106,7 @@ mod tests {
         for left in [0usize, 1 << 18, 1 << 20, 3 << 20] {
             let mut child = Command::new(&this);
             child.args(["--exact", NAME, "--nocapture"]).env(CHILD, left.to_string());
-            // What is large is asked of the system, not of what earlier work has freed.
+            // Large memory comes from the system, not from memory that earlier work has freed.
             child.envs([("MALLOC_ARENA_MAX", "1"), ("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_TOP_PAD_", "0")]);
             let output = child.output().expect("a process");
             let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -150,7 +150,7 @@ mod tests {
         for _ in 0..20 {
             warm.run_bound(&cpu.default_stream(), &square, &square, [("d", Argument::Output(&mut d))]).expect("warm");
         }
-        // What is small comes from what was freed here.
+        // Small memory comes from memory that was freed here.
         let small = (0..4000).map(|i| vec![1u8; if i % 20 == 0 { 32 << 10 } else { 512 }]);
         let (kept, freed): (Vec<_>, Vec<_>) = small.enumerate().partition(|(i, _)| i % 8 == 7);
         drop(freed);

@@ -38,7 +38,7 @@ impl<T> Pool<T> {
         if !stream.is_of_others() {
             let place = kept.iter().position(|(of, _)| of == stream)?;
             let (_, memory) = kept.remove(place);
-            // What doesn't suffice is freed without the lock.
+            // Memory that doesn't suffice is freed without the lock.
             drop(kept);
             return Some(memory).filter(|memory| suffices(memory));
         }

@@ -42,7 +42,7 @@ pub(crate) fn results(block: &Block, data: &Data, element: ElementType) -> Resul
     let Exact { probabilities, out, d_x, d_router, d_gate_up, d_down } = exact(data, &experts);
     likeliest(&experts, &probabilities, &data.sizes)?;
     let (values, gradients) = (&block.values, &block.gradients);
-    // What the router gives is f32 whatever its operands are. Experts have a matrix each.
+    // The router's results are f32 whatever its operands are. Experts have a matrix each.
     let (one, each) = (1, data.sizes.experts);
     let compared = [
         ("probabilities", &values.probabilities, probabilities, one, bound(ElementType::F32)),

@@ -128,7 +128,7 @@ impl Convolution {
             (0..count).map(|_| from + (to - from) * random.f32()).collect()
         };
         let weights = device.tensor(&uniform(number * inputs, -bound, bound), [number, size, size, channels])?;
-        // What is added to a shortcut is small, or values would grow from block to block.
+        // The summand of a shortcut is small, or values would grow from block to block.
         let largest = if after.shortcut().is_some() { 0.5 } else { 1.2 };
         let scale = device.tensor(&uniform(number, 0.5 * largest, largest), [number])?;
         let shift = device.tensor(&uniform(number, -0.2, 0.2), [number])?;

@@ -449,7 +449,7 @@ exports! {
     cuEventQuery(event: Handle) {
         apart_from_captures(|d| {
             let recorded = d.event(event).recorded;
-            // Who asks again and again gets there.
+            // A caller that asks again and again gets there.
             if let Some((stream, count)) = recorded && d.streams[stream].done < count { d.step(stream, true); }
             if recorded.is_some_and(|(stream, count)| d.streams[stream].done < count) { NOT_READY } else { SUCCESS }
         })

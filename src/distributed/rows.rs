@@ -142,7 +142,7 @@ pub(super) fn arguments(
             let needed: &[usize] = match class {
                 BroadcastClass::Tensor => &[all, columns],
                 BroadcastClass::ColumnVector => &[all],
-                // The same for all rows; the product checks it.
+                // One argument serves all rows; the product checks it.
                 BroadcastClass::RowVector | BroadcastClass::Scalar => return Ok(tensor.clone()),
             };
             if tensor.shape() == needed {

@@ -43,7 +43,7 @@ pub(super) fn of_sums(mut tree: Tree, element: ElementType) -> Result<Tree, Erro
         element: Some(element),
         site: Site::default(),
     }));
-    // There is a product, of which nothing is read.
+    // There is a product, but nothing reads it.
     tree.accumulators.truncate(1);
     Ok(tree)
 }
@@ -79,7 +79,7 @@ pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
             Part::Rows => BroadcastClass::ColumnVector,
             Part::Columns => BroadcastClass::RowVector,
         };
-        // What is left of the axis after the reduction has not crossed it.
+        // A result that keeps the axis has not crossed it.
         reduction.axis.result_class() != along || reduction.form == Form::Partial
     };
     if let Some(reduction) = reductions(tree).find(crosses) {

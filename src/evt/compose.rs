@@ -231,7 +231,7 @@ mod tests {
         same(&mean(Axis::Row, false), &[1.0, 4.0, 7.0, 10.0]);
         same(&mean(Axis::Column, false), &[1.5, 2.5, 3.5, 7.5, 8.5, 9.5]);
         same(&mean(Axis::All, false), &[2.5, 8.5]);
-        // Of all batches, and the same for each.
+        // Over all batches, and the result is the same for each.
         same(&mean(Axis::Row, true), &[4.0, 7.0, 4.0, 7.0]);
         same(&mean(Axis::Column, true), &[4.5, 5.5, 6.5, 4.5, 5.5, 6.5]);
         same(&mean(Axis::All, true), &[5.5; 2]);

@@ -41,7 +41,7 @@ pub(super) fn never_wrap(values: &[Value], parameters: &[ValidParameter]) -> Vec
     for value in values {
         let is_integer = matches!(value.ty, ValueType::Integer(_));
         let range = if is_integer { unwrapped(&value.kind, parameters, &ranges) } else { (0, 0) };
-        // Of a choice only the integers; the condition is a truth value.
+        // Only the integers of a choice count; the condition is a truth value.
         let operands = value.kind.operands();
         let mut integers = operands.iter().filter(|id| matches!(values[id.index()].ty, ValueType::Integer(_)));
         never_wrap.push(is_integer && wrapped(range) == range && integers.all(|id| never_wrap[id.index()]));

@@ -74,7 +74,7 @@ impl Conditions {
         // Operands come before those that read them; trees may be deep.
         tree.enumerate().for_each(|(id, _)| walk.value(id));
         let mut needed = Possible::Never;
-        // What is reduced matters elsewhere than in its rectangle.
+        // A reduced value matters elsewhere than in its rectangle.
         let reduced = tree.values.iter().filter_map(|value| match value.kind {
             ValueKind::Reduce(_, x) => Some(x),
             _ => None,
@@ -502,7 +502,7 @@ mod tests {
             let [rows, columns] = [0, 1].map(|axis| first[axis]..first[axis] + size[axis]);
             let holds = rows.clone().any(|row| columns.clone().any(|column| condition.holds(row as i64, column as i64)));
             prop_assert!(needs(rows.clone(), columns.clone()) || !holds);
-            // Of one element everything is known.
+            // If there is one element, everything is known.
             if size == [1, 1] {
                 prop_assert_eq!(needs(rows, columns), holds);
             }

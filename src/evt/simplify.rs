@@ -231,7 +231,7 @@ impl<'a> Simplifier<'a> {
             ValueKind::Logic(logic, operands) => Key::Logic(*logic, sorted(operands)),
             ValueKind::ToReal(x) => Key::ToReal(*x),
             ValueKind::Apply(op, operands) => Key::Apply(*op, commutative_order(*op, operands)),
-            // The same operands always become either `Mul` or `Scaled`, so one key is enough for both.
+            // Equal operands always become either `Mul` or `Scaled`, so one key is enough for both.
             ValueKind::Scaled { scalar, x } => Key::Apply(Op::Mul, commutative_order(Op::Mul, &[*scalar, *x])),
             ValueKind::Call(function, operands) => Key::Call(std::ptr::from_ref(*function).addr(), operands.clone()),
             ValueKind::Cast(to, x) => Key::Cast(*to, *x),

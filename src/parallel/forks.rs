@@ -15,8 +15,8 @@ fn count_forks() {
     }
     static COUNTED: OnceLock<()> = OnceLock::new();
     COUNTED.get_or_init(|| {
-        // SAFETY: the function is there as long as the process, and only adds to an atomic, which a child of a process with
-        // many threads may. Where there is no memory for it, children are as if nobody had counted.
+        // SAFETY: the function is there as long as the process. It only adds to an atomic, which a child of a process
+        // with many threads may. If there is no memory for it, children are as if nobody had counted.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }

@@ -237,7 +237,7 @@ fn a_plan_chooses_among_what_the_bundle_has() {
     assert!(said.contains("`bias_relu_f16_") && said.contains("for an emulated sm_80"), "{said}");
     let said = missing(builder::<here::BiasRelu>(&device).elements(ElementType::BF16, ElementType::BF16).plan());
     assert!(said.contains("`bias_relu_bf16_") && said.contains("none has this name"), "{said}");
-    // A run whose operands lie in another way, and which is worth another kernel.
+    // A run with operands that lie in another way, and that are worth another kernel.
     let (a, b) = (device.zeros::<f16>([320, 321]), device.zeros::<f16>([321, 320]));
     let (a, b, bias) = (a.expect("a"), b.expect("b"), device.zeros::<f32>([320]).expect("bias"));
     let mut d = device.full::<f16>([320, 320], f16::ONE).expect("d");

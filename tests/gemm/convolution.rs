@@ -342,7 +342,7 @@ fn images_are_views_and_their_neighbours_do_not_leak() -> Result<(), Error> {
         let filter = filter(&w)?;
         let values = integers(2 * 5 * 4 * 8, 1, -3.0, 7);
         let packed = tensor(&device, ElementType::F32, &[2, 5, 4, 8], &values)?;
-        // The same in the middle of infinite elements.
+        // These images in the middle of infinite elements.
         let wide = device.full::<f32>([4, 9, 8, 12], f32::INFINITY)?;
         let mut cropped = wide.slice(0, 1..3)?.slice(1, 2..7)?.slice(2, 3..7)?.slice(3, 4..12)?;
         cropped.copy_from_bytes(&packed.to_bytes()?)?;
@@ -573,7 +573,7 @@ fn what_is_no_convolution_is_refused_by_name() -> Result<(), Error> {
         gemm.run(patches(&x, three), &weights, Plain { y: &mut large }).expect_err("no padding").to_string(),
         "argument `y` has shape [2, 6, 5, 8]; needed is [24, 8], or [2, 4, 3, 8]"
     );
-    // Images, lines and pixels, none of which lie one after another.
+    // Images, lines and pixels; none of them lie one after another.
     let mut mixed = device.full::<f32>([3, 8, 4, 2], 5.0)?.permute(&[3, 2, 0, 1])?;
     let refused = gemm.run(patches(&x, three), &weights, Plain { y: &mut mixed }).expect_err("three axes").to_string();
     assert!(

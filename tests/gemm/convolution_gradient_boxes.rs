@@ -260,7 +260,7 @@ fn infinite_elements_stay_in_their_windows() -> Result<(), Error> {
             }
         }
     }
-    // Of the images: what lies beside their outputs' gradient.
+    // For the gradient of images: elements beside the outputs' gradient.
     let dy = inside([2, 5, 4, 64])?;
     let filters = gradient_filter(&device.full::<f16>([64, 3, 3, 8], f16::ONE)?)?;
     let left = gradient_patches(&dy, window, [5, 4]);

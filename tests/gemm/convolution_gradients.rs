@@ -362,7 +362,7 @@ fn gradients_are_directional_differences() -> Result<(), Error> {
             Ok(y.to_vec::<f64>()?)
         };
         let loss = |by| Ok::<f64, Error>(outputs(by)?.iter().map(|y| y * y / 2.0).sum());
-        // Of y²/2, the outputs' gradient is y.
+        // The gradient of y²/2 is y.
         let dy = of(&shape.of_y(), &outputs([0.0, 0.0])?)?;
         let (images, weights) = (of(&shape.of_x(), &x)?, of(&shape.of_w(), &w)?);
         let mirrored = gradient_filter_in_groups(&weights, shape.groups)?;
@@ -462,7 +462,7 @@ fn infinite_elements_stay_where_they_belong() -> Result<(), Error> {
                 "{i}: {dx:?}"
             );
         }
-        // Of the filters, too: views of any strides.
+        // Filters, too, may be views of any strides.
         dy = inside([2, 3, 4, 8])?;
         let first = device.full::<f16>([8, 3, 2, 8], f16::ONE)?.permute(&[3, 1, 2, 0])?;
         gemm.run(gradient_patches(&dy, window, [6, 7]), &gradient_filter(&first)?, Plain { y: &mut dx })?;

@@ -188,7 +188,7 @@ fn a_choice_says_how_much_is_left_out() -> Result<(), Error> {
     };
     let half = of(Lower::tree(), 4096)?.to_string();
     assert!(half.contains("; positions leave 48 % of the product out"), "{half}");
-    // What is in memory isn't known yet.
+    // The content of memory isn't known yet.
     let unknown = of(Causal::tree(), 4096)?.to_string();
     assert!(!unknown.contains("positions leave"), "{unknown}");
     let time = |choice: &epilogue::gemm::Choice| choice.kernel().map_or(0.0, |kernel| kernel.microseconds);

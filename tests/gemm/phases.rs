@@ -183,7 +183,7 @@ fn in_launches(builder: Builder) -> Builder {
 #[test]
 fn on_the_cpu() {
     for (i, tree) in trees().into_iter().enumerate() {
-        // Tiles of the plan's choice, and small ones, of which a row has several.
+        // Tiles of the plan's choice, and small ones: a row has several of these.
         for tile in [None, Some((32, 64))] {
             let builder = Builder::new(&Device::cpu(), tree.clone()).problem(64, 64, 64);
             let tile = tile.map(|(m, n)| Tile { m, n, k: 1, warp_m: 1, warp_n: 1, stages: 1 });

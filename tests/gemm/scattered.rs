@@ -154,7 +154,7 @@ fn on_emulated_devices() -> Result<(), Error> {
         rows_are_placed(&device, extents, index, |builder| builder.tile(smallest).split_k(splits[i]))?;
         let options = Options::default().detector(Detector::On).completion(Completion::Random);
         let device = Device::emulated_with(Arch::SM_90A, options)?;
-        // Of which rows tensor copies can't load.
+        // TMA can't load rows of 17 elements.
         if extents[2] == 17 {
             continue;
         }

@@ -127,7 +127,7 @@ fn a_run_that_compiles_says_so() {
     if testing::compiler("a_run_that_compiles_says_so").is_none() {
         return;
     }
-    // What is small runs in whatever kernel there is.
+    // Small products run in whatever kernel there is.
     let device = Device::emulated(Arch::SM_80).expect("an emulated device");
     let builder = Gemm::builder::<TracedScale>(&device).elements(ElementType::F16, ElementType::F16);
     let gemm = builder.problem(256, 256, 512).plan().expect("a plan");

@@ -161,9 +161,9 @@ impl Hopper {
         let tile = *tiles.iter().filter(of_kind).min_by_key(|t| t.rows * t.columns)?;
         let stages = 3;
         // N and K are multiples of 16 bytes, or tensor copies could not reach packed tensors. The rings of operands
-        // wrap around within a tile. Those of the epilogue's tensors wrap around after many tiles, whose number is odd,
-        // so that the parts of a tile's K go to different clusters and that stream-K has tiles to cut.
-        // What is converted is the tile's rows.
+        // wrap around within a tile. The rings of the epilogue's tensors wrap around after many tiles. Their number is
+        // odd, so that the parts of a tile's K go to different clusters and stream-K has tiles to cut. The converted
+        // operand is the tile's rows.
         let swap_ab = element != of_b;
         let (atom, block) = (16 / of_b.size(), 128 / element.size());
         let left_over = if swap_ab { 3 * atom } else { 5 * atom };
@@ -314,7 +314,7 @@ impl Multiplied {
             .arithmetic(self.arithmetic)
             .layouts(a, b)
             .split_k(self.split_k);
-        // Two clusters, each of which computes several tiles.
+        // Two clusters that each compute several tiles.
         let builder = match self.hopper {
             Some(request) => builder
                 .multiprocessors(2 * request.cluster.map_or(1, |c| c.m * c.n))

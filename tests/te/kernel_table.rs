@@ -80,8 +80,8 @@ impl Inputs {
         let place = |i: usize| ((i * 7 + 3) % N) as f64;
         let given = |name: &str, values: Vec<f64>| (placeholder_of(dtype, [N], name), values);
         let index = |name: &str, values: Vec<f64>| (placeholder_of(ElementType::I32, [N], name), values);
-        // `few` has a column of ones and columns of some ones; `sparse` has so few ones that sums of several such
-        // elements are exact in every type.
+        // `few` has a column of ones and columns of some ones; the ones of `sparse` are so few that sums of several of
+        // its elements are exact in every type.
         let few = |i: usize| i.is_multiple_of(COLUMNS) || (i / COLUMNS + i) % 5 > 1;
         let sparse = |i: usize| i % 17 == 3;
         let matrix = |name: &str, holds: &dyn Fn(usize) -> bool| {

@@ -99,7 +99,7 @@ impl Emulator {
         let substitute = self.substitutes.lock().unwrap_or_else(PoisonError::into_inner).get(kernel).cloned();
         let module = substitute.as_ref().unwrap_or(module);
         let ended = self.machine.launch(module, kernel, &shape, &arguments);
-        // What a kernel prints goes to the same place as on a GPU.
+        // A kernel's printed text goes to the same place as on a GPU.
         let printed = ended.as_ref().map_or_else(|failure| &failure.printed, |report| &report.printed);
         if !printed.is_empty() {
             let _ = std::io::stdout().write_all(printed.as_bytes());

@@ -91,8 +91,8 @@ impl Device {
         check_length(shape, found.len())?;
         let (pointer, bytes) = (NonNull::from(found).cast::<u8>(), size_of_val(found));
         let layout = Layout::packed(shape, size_of::<T>())?;
-        // SAFETY: the slice was found through a reference to what the `Arc` holds, which stays shared and where it is
-        // for as long as the `Arc` is kept; the slice's type is the element's.
+        // SAFETY: the slice was found through a reference to the `Arc`'s content. That stays shared and where it is for
+        // as long as the `Arc` is kept; the slice's type is the element's.
         unsafe { share(self, owner, pointer, bytes, T::TYPE, layout) }
     }
 

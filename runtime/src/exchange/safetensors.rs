@@ -73,7 +73,7 @@ impl Device {
             })?;
             let data = view.data();
             let layout = of_bytes(data.len(), element, view.shape())?;
-            // SAFETY: the bytes were found through a reference to what the `Arc` holds, which stays shared and where it
+            // SAFETY: the bytes were found through a reference to the `Arc`'s content. That stays shared and where it
             // is for as long as the `Arc` is kept; every pattern of bits is an element.
             let tensor =
                 unsafe { share(self, Arc::clone(file), NonNull::from(data).cast(), data.len(), element, layout) }?;

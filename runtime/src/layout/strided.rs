@@ -213,7 +213,7 @@ mod tests {
         let expected =
             Transposed { read: axis(5, 4, 28), written: axis(7, 20, 4), outer: [axis(2, 140, 140)][..].into() };
         assert_eq!(turned.transposed(), Some(expected));
-        // The same elements with the axes in the other order.
+        // These elements with the axes in the other order.
         assert_eq!(Strided::new(&[5, 2, 7], &[1, 35, 5], &[7, 35, 1], 4, 256), turned);
         assert_eq!(Strided::new(&[5, 7], &[7, 1], &[7, 1], 4, 256).transposed(), None);
         // Rows that repeat one element are not contiguous in what is read.

@@ -162,7 +162,7 @@ mod tests {
             ("/sys/fs/cgroup/a.slice/b.scope/memory.max", "max\n"),
             ("/sys/fs/cgroup/a.slice/b.scope/memory.current", "1073741824\n"),
         ];
-        // Of 3 GiB, 1.5 can be given up.
+        // 1.5 of the 3 GiB can be given up.
         check("0::/a.slice/b.scope\n", mounts, &files, Some(4 * GIB), Some(5 * GIB / 2));
         check("0::/other\n", mounts, &files, None, None);
         check("", mounts, &files, None, None);

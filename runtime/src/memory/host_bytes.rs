@@ -86,7 +86,7 @@ impl Deref for HostBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the allocation has as many, all of which have been written.
+        // SAFETY: the allocation has this many bytes, and all of them have been written.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.count) }
     }
 }

@@ -49,7 +49,7 @@ impl<T> Meeting<T> {
             if let Some(broken) = &state.broken {
                 return Err(broken.clone());
             }
-            // Who has gone after it has brought its part is not missed.
+            // A rank that has gone after it has brought its part is not missed.
             let missed = |rank: &usize| state.gone[*rank] && state.complete.is_none() && state.brought[*rank].is_none();
             if let Some(rank) = (0..state.gone.len()).find(missed) {
                 let error = CommunicatorError::Gone { rank };

@@ -42,7 +42,7 @@ impl<'a> HostAccess<'a> {
         for (tensor, wants) in reads.iter().map(|t| (*t, Use::Read)).chain(writes.iter().map(|t| (*t, Use::Write))) {
             wanted.push((host_memory(tensor.buffer())?, wants));
         }
-        // The same order for all threads; writers first, so that the writer stays if a buffer is wanted both ways. (Two
+        // One order for all threads; writers first, so that the writer stays if a buffer is wanted both ways. (Two
         // buffers may be borrowed from the same memory, so their addresses can't decide.)
         wanted.sort_by_key(|&(memory, wants)| (std::ptr::from_ref(memory) as usize, wants == Use::Read));
         wanted.dedup_by_key(|(memory, _)| std::ptr::from_ref(*memory) as usize);

@@ -136,7 +136,7 @@ impl InTile {
             return None;
         }
         let lines = lines(tree)?;
-        // What is dear is kept where there is room, else as little as can be.
+        // Dear values are kept if there is room, else as few values as can be.
         [Prices::REGISTERS, Prices::FEWEST].into_iter().find_map(|prices| {
             let (parts, slots) = parts(tree, prices);
             let places = places(tree, &parts, &slots)?;

@@ -131,7 +131,7 @@ impl Phases {
         let in_tile = if prices == Prices::GPU { InTile::of(&tree) } else { None };
         let of = |(parts, slots)| Self { parts, slots, in_tile: None, tree: tree.clone() };
         let by_phases = of(parts(&tree, prices));
-        // The CPU's code for such sums is of rows.
+        // The CPU's code for these sums is of rows.
         let takes = |sum: Reduction| prices != Prices::CPU || (sum.axis == Axis::Row && !sum.batch);
         let in_one_pass = exponentials::in_one_pass(&tree, takes).map(|tree| of(parts(&tree, prices)));
         let in_one_pass = in_one_pass.filter(|in_one_pass| match prices {

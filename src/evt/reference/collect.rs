@@ -236,7 +236,7 @@ impl<W: Wide> Running<W> {
             ReduceOp::Max => f64::NEG_INFINITY,
             ReduceOp::Min => f64::INFINITY,
             ReduceOp::ArgMax | ReduceOp::ArgMin => -1.0,
-            // What its functions give is known at the end.
+            // The result of its functions is known at the end.
             ReduceOp::User(_) => f64::NAN,
         };
         let extreme = op.gives_index().then(|| Extreme::new(op));

@@ -207,7 +207,7 @@ impl<W: Wide> Evaluator<'_, W> {
                     None => known(f64::NAN),
                 },
                 ValueKind::Accum(i) => self.accum(*i, index),
-                // What follows from it asks for itself.
+                // Values that follow from the seed ask for it themselves.
                 ValueKind::Broadcast(_) if value.ty == ValueType::Seed => known(f64::NAN),
                 ValueKind::Random(seed, stream) => self.random(seed.index(), *stream, index)?,
                 ValueKind::Load(p) | ValueKind::Broadcast(p) => self.argument(p.index(), value.ty, index)?,

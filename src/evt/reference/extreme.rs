@@ -102,7 +102,7 @@ mod tests {
     fn values_that_may_change_places_are_all_candidates() {
         let most = |values: &[(f64, f64)]| index(ReduceOp::ArgMax, values);
         assert_eq!(most(&[(1.0, 2.0), (1.5, 2.5), (0.0, 0.9), (1.5, 1.5)]), (1, 0, 1));
-        // What may be equal to what comes before it may not win; what comes after may.
+        // An element that may be equal to an earlier one may not win; a later one may.
         assert_eq!(most(&[(2.0, 2.0), (1.0, 2.0), (2.0, 2.1)]), (0, 0, 2));
         assert_eq!(index(ReduceOp::ArgMin, &[(5.0, 6.0), (1.0, 2.0), (1.5, 9.0), (3.0, 3.0)]), (1, 1, 2));
         // One that may be NaN may win wherever it is.

@@ -211,9 +211,9 @@ impl Sum {
         }
         if product.is_finite() {
             self.magnitude += product.abs();
-            // A tensor core aligns the products of a group to the largest exponent among them, and a zero operand
-            // counts with the smallest exponent of f32 (as in ptx-vm's model of the published measurements). So 0 ·
-            // 3e38 takes bits from its neighbours just as a product of 3.5 would.
+            // A tensor core aligns the products of a group to the largest exponent among them. A zero operand counts
+            // with the smallest exponent of f32 (as in ptx-vm's model of the published measurements). So 0 · 3e38 takes
+            // bits from its neighbours just as a product of 3.5 would.
             if x == 0.0 || y == 0.0 {
                 self.alignment += x.abs().max(y.abs()) * f64::from(f32::MIN_POSITIVE);
             }

@@ -53,7 +53,7 @@ fn of_matrices(
             row.iter().zip(column).for_each(|(x, y)| sum.add(*x, *y));
             let of_a = scales.a.get("a_scales", [batch, i, block])?;
             let of_b = scales.b.get("b_scales", [batch, block, j / BLOCK])?;
-            // What two f32s give is exact in f64, and then rounded as every device rounds it.
+            // The product of two f32s is exact in f64, and then rounded as every device rounds it.
             total.add(round(ElementType::F32, of_a * of_b), sum, types, row.len());
         }
         Ok((total.value, total.error()))
@@ -93,7 +93,7 @@ impl Total {
         if self.unknown || self.magnitude > f64::from(f32::MAX) {
             return f64::INFINITY;
         }
-        // Of subnormal numbers a unit is the smallest.
+        // A unit of subnormal numbers is the smallest.
         let least = f64::from(f32::from_bits(1)).min(self.magnitude);
         (self.error + (self.blocks + 1.0) * (unit * self.magnitude + 2.0 * least)) * (1.0 + 1e-9)
     }

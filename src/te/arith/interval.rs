@@ -44,7 +44,7 @@ impl Interval {
         if free(&low) && free(&high) {
             return Some(Self::new(low, high));
         }
-        // Of a larger index it is only known that it is inside the tensor.
+        // A larger index is only known to be inside the tensor.
         if x.unfolded() > 4096 {
             return None;
         }

@@ -244,7 +244,7 @@ fn argmax_and_argmin_have_one_answer_on_every_schedule() -> Result<(), TeError> 
             let wanted_max: Vec<f64> = rows.iter().map(|row| first(row, |x, y| x > y)).collect();
             let wanted_min: Vec<f64> = rows.iter().map(|row| first(row, |x, y| x < y)).collect();
             let input = upload(&device, ElementType::F32, &values, &[rows.len(), length])?;
-            // The same lines as columns.
+            // These lines as columns.
             let columns: Vec<f64> = (0..length).flat_map(|i| rows.iter().map(move |row| row[i])).collect();
             let columns = upload(&device, ElementType::F32, &columns, &[length, rows.len()])?;
             for order in [Order::Device, Order::Shape, Order::Exact] {

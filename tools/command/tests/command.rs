@@ -504,7 +504,7 @@ fn a_text_that_is_too_deep_is_refused() {
         let said = text(&output.stderr);
         assert!(said.contains(word) && said.len() < 1500, "{said}");
     }
-    // Of a long line, the part with the mistake is shown.
+    // The part with the mistake is shown of a long line.
     let long = format!("|accum| {{ let d = {}akkum + {}accum; d }}", "accum + ".repeat(400), "accum + ".repeat(400));
     let said = text(&run(&["tree", "-e", &long]).stderr);
     let lines: Vec<&str> = said.lines().collect();

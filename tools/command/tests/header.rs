@@ -165,7 +165,7 @@ fn exported_is_what_the_library_launches(arch: Arch, test: &str) {
     let bytes = launch.parameter(address, |_| 0.375, |map| Ok::<_, ()>(encoded(map))).expect("bytes");
     let bytes: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(lines.next(), Some(bytes.as_str()));
-    // What does not lie at a multiple of 16 is refused.
+    // An address that is no multiple of 16 is refused.
     assert_eq!(lines.next(), Some("misaligned: 1"));
 
     let Some(cpp) = compiler("c++", test) else { return };

@@ -298,7 +298,7 @@ fn normalise(unit: &Unit, sum: i64, exponent: i32) -> u32 {
     let bits = match unit.output {
         Output::F16 => F16.encode(number, Rounding::NearestEven) as u32,
         Output::F32 => toward_zero(F32, number),
-        // The same exponents with 13 mantissa bits, in the upper bits of an f32.
+        // f32's exponents with 13 mantissa bits, in the upper bits of an f32.
         Output::F32Short => toward_zero(Format { mantissa_bits: 13, ..F32 }, number) << 10,
     };
     let minus_zero = if unit.output == Output::F16 { 0x8000 } else { 0x8000_0000 };

@@ -416,7 +416,7 @@ mod tests {
                         };
                         let mut d = vec![[start(3.0); LANES]; wgmma.d_registers()];
                         columns.multiply(&a, 16 * warp, true, &mut d);
-                        // The same rows through registers, without the accumulator.
+                        // These rows through registers, without the accumulator.
                         let fragment: Vec<Lanes> = (0..4)
                             .map(|r| {
                                 std::array::from_fn(|lane| {

@@ -104,7 +104,7 @@ impl Spreads {
             if self.crowded || !self.writers.iter().all(|write| judge.sees_at_once(write)) {
                 return false;
             }
-            // What a warp knows, it never forgets.
+            // A warp never forgets what it knows.
             self.informed |= bit;
         }
         true

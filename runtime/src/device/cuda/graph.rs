@@ -46,7 +46,7 @@ impl ExecutableGraph {
             worked.and(ended)
         };
         let made = captured.and_then(|()| {
-            // SAFETY: a valid place to write to and a graph, of which the driver makes a copy.
+            // SAFETY: a valid place to write to, and a graph; the driver makes a copy of the graph.
             unsafe { call!(cuGraphInstantiateWithFlags(&raw mut handle, graph, 0)) }
         });
         if !graph.is_null() {

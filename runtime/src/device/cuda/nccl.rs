@@ -276,7 +276,7 @@ impl NcclCommunicator {
         if let Some(Comm(handle)) = self.handle().take()
             && self.owned
         {
-            // SAFETY: a live communicator, which is not used any more. What fails here has failed before.
+            // SAFETY: a live communicator, which is not used any more. An operation that fails here has failed before.
             let _ = unsafe { (self.nccl.ncclCommAbort)(handle) };
         }
     }

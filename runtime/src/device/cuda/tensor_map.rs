@@ -52,8 +52,9 @@ pub(crate) fn encode_im2col(context: &Context, map: &Im2colMap<'_>, driver_versi
     let element_strides = map.element_strides();
     let _current = context.bind()?;
     let mut encoded = CUtensorMap { opaque: [0; 16] };
-    // SAFETY: a valid place to write to; every list has one entry for every dimension (strides for all but the first,
-    // corners for all but the first and the last), as was checked. The driver notes the address and does not follow it.
+    // SAFETY: a valid place to write to. As was checked, every list has one entry for every dimension. (Strides have
+    // one for all but the first, corners for all but the first and the last.) The driver notes the address and does not
+    // follow it.
     unsafe {
         call!(cuTensorMapEncodeIm2col(
             &raw mut encoded,

@@ -54,7 +54,7 @@ mod tests {
         }
         assert_eq!(descend(SHALLOW, || down(SHALLOW)).unwrap(), SHALLOW);
         assert_eq!(descend(1000, || down(1000)).unwrap(), 1000);
-        // No process has such an address.
+        // No process has an address like this.
         let refused = descend(1 << 32, || ()).unwrap_err();
         assert!(matches!(refused, Error::Thread { .. }), "{refused}");
     }

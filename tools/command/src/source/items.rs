@@ -111,7 +111,7 @@ impl Items {
         } else if self.bare && takes_accumulator(function) {
             self.epilogues.push(taken(function, None, module));
         } else {
-            // What is defined inside a function is taken for its module's.
+            // An item inside a function is taken for its module's.
             for statement in &function.block.stmts {
                 if let Stmt::Item(item) = statement {
                     self.item(item, module);

@@ -64,7 +64,7 @@ fn checked(text: &Text) -> Result<(), Mistakes> {
         let message = format!("the text has {} bytes; at most {LONGEST} are read", text.text.len());
         return Err(Mistakes::whole(text, message));
     }
-    // What is not Rust is refused where it is parsed.
+    // Text that is not Rust is refused where it is parsed.
     let tokens = text.text.parse::<TokenStream>().unwrap_or_default();
     depth::check(&tokens).map_err(|error| Mistakes::of(text, [error]))
 }

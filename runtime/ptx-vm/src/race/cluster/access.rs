@@ -66,7 +66,7 @@ fn groups(lanes: u32, free: u32) -> impl Iterator<Item = (u32, u32)> {
     std::iter::from_fn(move || {
         (left != 0).then(|| {
             let lane = left.trailing_zeros();
-            // Of lanes that are not all active, either all form one group or each one does.
+            // If not all lanes are active, either all active ones form one group or each one does.
             let members = if free == 31 { lanes } else { group << lane };
             left &= !members;
             (lane, members)

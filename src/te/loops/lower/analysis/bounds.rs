@@ -236,7 +236,7 @@ fn needed(
                     let axes = whole_reader.then(|| over_axes(&schedule.stages[reader], nest, index))??;
                     Interval::of(&axes.low, &running).zip(Interval::of(&axes.high, &running)).map(|(a, b)| a.to(b))
                 });
-                // What data or the reader's own loops bound has no bound where it is computed.
+                // An index that data or the reader's own loops bound has no bound where it is computed.
                 let varies = |x: &Expr| {
                     x.contains(|x| matches!(x.kind(), Kind::Read(..))) || running.iter().any(|(var, _)| x.uses(*var))
                 };

@@ -178,7 +178,7 @@ impl Barriers {
 
     /// A loop's body: accesses that an iteration leaves without a barrier are compared with the next iteration.
     fn cycle(&mut self, body: &mut Stmt, var: Var, pending: &mut Vec<Access>) -> Result<(), TeError> {
-        // What an earlier loop with the same counter left behind has other values of it.
+        // Accesses of an earlier loop with this counter have other values of it.
         let other = self.another_iteration(var);
         renamed(pending, var, other);
         self.open.push(var);
