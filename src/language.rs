@@ -253,7 +253,7 @@
 //! | `Variance` | numbers | the mean of the squares of the differences to the mean | NaN | NaN | two |
 //! | `LogSumExp` | numbers | the logarithm of the sum of exponentials | −∞ | NaN | two |
 //!
-//! Their results are values of a later phase, even where they are only returned. (So in a batched product a returned one has
+//! Their results are values of a later phase, even if they are only returned. (So in a batched product a returned one has
 //! the batch axis as any value, also where `Batch` was reduced with it: the same for each.) `Variance` is the biased one: the unbiased
 //! one is `n / (n - 1.0)` times it. From its elements the mean is subtracted first, from those of `LogSumExp` the greatest, so
 //! neither cancels or overflows; a row of −∞ alone has the `LogSumExp` −∞, and one with +∞ has +∞. They reduce what differs
@@ -438,7 +438,7 @@ pub struct DeviceScalar<T = Unwritten>(PhantomData<T>, Unwritten);
 
 /// M×N truth values with eight columns in a byte: as a parameter they are read, as a result written.
 ///
-/// In memory they are `u8`, of shape `[M, ceil(N / 8)]`, with a leading batch axis where there is one, and any strides.
+/// In memory they are `u8`, of shape `[M, ceil(N / 8)]`, with a leading batch axis if there is one, and any strides.
 /// Column n is bit n % 8, from the lowest, of byte n / 8 of its row, as in the masks of cuBLASLt's ReLU. Bits beyond the last
 /// column are written as 0, and are not looked at. In the body they are truth values like those of `Tensor<bool>`, which take
 /// eight times the memory.
@@ -517,7 +517,7 @@ pub const fn column() -> i64 {
     0
 }
 
-/// The element's index in the batch, from 0: an integer, the same for the whole matrix. Where the product has groups
+/// The element's index in the batch, from 0: an integer, the same for the whole matrix. If the product has groups
 /// ([`gemm::rows`](crate::gemm::rows)), it is the group's.
 #[must_use]
 pub const fn batch() -> i64 {

@@ -40,7 +40,7 @@ enum Plan {
     JoinedInTraining(Gemm<JoinedInTraining>),
 }
 
-/// Filters as runs take them: packed once where the device packs, which is the CPU.
+/// Filters as runs take them: packed once if the device packs, which is the CPU.
 enum Filters {
     Packed(Packed),
     Plain(gemm::Filter),

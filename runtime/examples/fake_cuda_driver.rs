@@ -1,4 +1,4 @@
-//! A CUDA driver without a GPU: what `tests/devices/` loads in place of `libcuda.so` where there is none.
+//! A CUDA driver without a GPU: what `tests/devices/` loads in place of `libcuda.so` if there is none.
 //!
 //! It does no work until it must. Streams are queues; their operations run when something waits for them. With
 //! `FAKE_DRIVER_ORDER=random` they also run at random moments, each as soon as the events that it waits for allow.

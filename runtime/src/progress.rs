@@ -50,7 +50,7 @@ impl<'a> Progress<'a> {
         Self { total: Some(total), ..self }
     }
 
-    /// The part that is done, from 0 to 1, where it is known of how much.
+    /// The part that is done, from 0 to 1, if it is known of how much.
     #[must_use]
     pub fn fraction(&self) -> Option<f64> {
         self.total.map(|total| self.done as f64 / total.max(1) as f64)

@@ -298,7 +298,7 @@ pub enum ComposedOp {
     Mean,
     /// The mean of the squares of the differences to the mean: the biased variance; NaN without elements.
     Variance,
-    /// The logarithm of the sum of exponentials, which overflows only where the result does; NaN if any value is NaN; −∞
+    /// The logarithm of the sum of exponentials, which overflows only if the result does; NaN if any value is NaN; −∞
     /// without elements.
     LogSumExp,
 }

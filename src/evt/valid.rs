@@ -228,7 +228,7 @@ pub struct Value {
     pub site: Site,
     /// Number of uses by values and outputs.
     pub uses: usize,
-    /// How many reductions must be complete before it is known, one after another: 0 where it depends on none.
+    /// How many reductions must be complete before it is known, one after another: 0 if it depends on none.
     pub phase: usize,
     /// The largest number of significant bits of any output that it reaches. Approximate instructions are allowed for
     /// 11 or fewer.

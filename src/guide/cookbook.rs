@@ -1,6 +1,6 @@
 //! Recipes: how do I …?
 //!
-//! Every recipe is a whole function, and a small run on the CPU where it fits. Most runs use the same product, so that the
+//! Every recipe is a whole function, and a small run on the CPU if it fits. Most runs use the same product, so that the
 //! numbers are easy to follow:
 //!
 //! ```
@@ -21,7 +21,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where a recipe below doesn't make them itself, `device`, `a`, `b` and `d` are these. All begin with
+//! If a recipe below doesn't make them itself, `device`, `a`, `b` and `d` are these. All begin with
 //! `use epilogue::prelude::*;`. A program would keep the plan: see [`plans`](super::plans).
 //!
 //! The recipes here compute element by element; further ones are on pages of their own:

@@ -112,6 +112,6 @@
 //! | a kernel that is not there | [`NotInBundle`](crate::runtime::Error::NotInBundle) when it is planned, or by the first run whose tensors lie in another way; it names the kernel, what there is instead, and what to add |
 //! | this library was updated, and writes kernels in another way | the same: make the bundle anew |
 //!
-//! A device with a bundle never compiles, even where it could: what was tested is what runs. So start the program once on a
+//! A device with a bundle never compiles, even if it could: what was tested is what runs. So start the program once on a
 //! machine without NVRTC (`EPILOGUE_NVRTC=none EPILOGUE_CACHE=off`) or on an emulated device, with the bundle, before you
 //! ship it.

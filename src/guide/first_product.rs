@@ -140,8 +140,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `check` is an error where an element lies outside its interval, and names the element. The reference takes M·N·K steps
-//! on one thread, so use it for small products. It reads the inputs and writes nothing. Where the function overwrites an
+//! `check` is an error if an element lies outside its interval, and names the element. The reference takes M·N·K steps
+//! on one thread, so use it for small products. It reads the inputs and writes nothing. If the function overwrites an
 //! input (`TensorMut`), ask the reference before the run.
 //!
 //! # The same on a GPU

@@ -131,7 +131,7 @@
 //! [`Candidate::repacking`](crate::gemm::Candidate::repacking) has the reason and the predicted time.
 //!
 //! - Store weights as a linear layer does, `[N, K]`, and pass `weights.transpose()?`: that is contiguous along K.
-//! - Where rows are no multiple of 16 bytes, give them a longer stride. The tensor is then a view of a wider one:
+//! - If rows are no multiple of 16 bytes, give them a longer stride. The tensor is then a view of a wider one:
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -146,7 +146,7 @@
 //!
 //! - Plan with tensors that lie as those of the runs will. A run with another layout gets a kernel of its own, which is
 //!   compiled then, or a copy. Other extents need neither: M, N, K and strides are arguments of the kernel. But the choice
-//!   was made for the planned extents: plan again where M changes by a lot, such as for the prompt and for single tokens.
+//!   was made for the planned extents: plan again if M changes by a lot, such as for the prompt and for single tokens.
 //!
 //! # Epilogues that are computed from their own reductions
 //!

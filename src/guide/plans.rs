@@ -126,7 +126,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Runs on different streams are put in order where they use one tensor and one of them writes it. Everything else may
+//! Runs on different streams are put in order if they use one tensor and one of them writes it. Everything else may
 //! overlap. On the CPU and on emulated GPUs a run has ended when the call returns. [`Stream`](crate::Stream) says more.
 //!
 //! # A function as a value

@@ -68,7 +68,7 @@
 //! ```
 //!
 //! `squares` is not an output, so no memory of yours is needed for it. Here one kernel does all: it reads a row, sums its
-//! squares, and writes the row's results. Where one kernel can't do it, `build` makes several, with memory of their own
+//! squares, and writes the row's results. If one kernel can't do it, `build` makes several, with memory of their own
 //! between them. [`choice`](crate::te::auto::Kernel::choice) says what the last run did.
 //!
 //! A reduction is [`sum`](crate::te::sum()), [`prod`](crate::te::prod), [`max`](crate::te::max), [`min`](crate::te::min),
@@ -143,7 +143,7 @@
 //! [`scan_all`](crate::te::auto::scan_all) says more. Its products don't run on tensor cores: for wide cells, compute
 //! the input's product for all steps with a [`Gemm`](crate::Gemm) first.
 //!
-//! Where the update is linear in the state, as in a cumulative sum, time is cut into parts that are computed in parallel.
+//! If the update is linear in the state, as in a cumulative sum, time is cut into parts that are computed in parallel.
 //! That changes the order of sums, so only [`Order::Device`](crate::te::auto::Order::Device) allows it, which is the
 //! default. [`order`](crate::te::auto::Automatic::order) asks for more:
 //!

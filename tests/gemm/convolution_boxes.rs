@@ -132,7 +132,7 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where maps end, kernels for sm_80 take over; the choice and the refusal say so.
+/// If maps end, kernels for sm_80 take over; the choice and the refusal say so.
 #[test]
 fn what_boxes_do_not_reach() -> Result<(), Error> {
     use ElementType::F16;

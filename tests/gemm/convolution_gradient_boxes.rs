@@ -120,7 +120,7 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
     check(&device, Of::Filters, BF16, &Shape { filters: 6, ..in_groups }, |builder| in_boxes(builder, small()))
 }
 
-/// Where maps end, kernels for sm_80 take over; the choice and the refusal say so.
+/// If maps end, kernels for sm_80 take over; the choice and the refusal say so.
 #[test]
 fn what_boxes_do_not_reach() -> Result<(), Error> {
     use ElementType::{F16, F32, I8};

@@ -394,7 +394,7 @@ fn plain_f64(accum: Accum) -> Tensor<f64> {
     y
 }
 
-/// Where a gradient is a product of matrices it is that product: the plan, kernel and bits.
+/// If a gradient is a product of matrices it is that product: the plan, kernel and bits.
 #[test]
 fn windows_of_one_element_are_plain_products() -> Result<(), Error> {
     let device = Device::cpu();

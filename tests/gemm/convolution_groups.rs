@@ -32,7 +32,7 @@ fn rough(device: &Device, element: ElementType, shape: &[usize], seed: usize) ->
     tensor(device, element, shape, &(0..shape.iter().product()).map(value).collect::<Vec<_>>())
 }
 
-/// The CPU, and emulated devices with the race detector where there is a compiler.
+/// The CPU, and emulated devices with the race detector if there is a compiler.
 fn devices(test: &str) -> Result<Vec<Device>, Error> {
     let mut devices = vec![Device::cpu()];
     if testing::compiler(test).is_some() {

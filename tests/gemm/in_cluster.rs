@@ -257,7 +257,7 @@ fn large_clusters_are_the_last_resort() {
     assert!(blocks(ElementType::F8E4M3, 1024) <= 8 && blocks(ElementType::F8E4M3, 2048) == 16);
 }
 
-/// Where a device has no room for 16 blocks together, the plan is one of launches, unless the cluster was asked for.
+/// If a device has no room for 16 blocks together, the plan is one of launches, unless the cluster was asked for.
 #[test]
 fn a_device_without_room_for_large_clusters() {
     if testing::compiler("in_cluster::a_device_without_room_for_large_clusters").is_none() {

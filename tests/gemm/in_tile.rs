@@ -1,5 +1,5 @@
 //! Epilogues that are computed from their own reductions, with all phases in the tile: where lines lie whole in one, and what
-//! happens where they don't.
+//! happens if they don't.
 
 use std::ops::RangeFrom;
 

@@ -170,7 +170,7 @@ fn check(kernel: &Kernel, name: &str, seed: u32, shapes: &[(usize, usize, usize,
     }
 }
 
-/// With later phases in launches of their own, where there are any.
+/// With later phases in launches of their own, if there are any.
 fn in_launches(builder: Builder) -> Builder {
     let asked = builder.clone().finish(Finish::SecondLaunch);
     let needs_none = matches!(

@@ -2,7 +2,7 @@
 
 use epilogue_runtime::ptx_vm::mutate::Operator;
 
-/// Mutants of one kind at one place. Where the compiler has copied the place, some copies may be found out.
+/// Mutants of one kind at one place. If the compiler has copied the place, some copies may be found out.
 pub(crate) struct Survivor {
     pub(crate) operator: Operator,
     /// Part of the name of the kernels; empty for all.

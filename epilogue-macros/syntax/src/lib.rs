@@ -37,7 +37,7 @@ use crate::sight::Files;
 pub struct EpilogueFunction {
     /// The text outside the parameters and the body.
     pub header: Header,
-    /// The struct's name, where the attribute says one.
+    /// The struct's name, if the attribute says one.
     pub name: Option<Ident>,
     /// The parameters and the body.
     pub epilogue: Epilogue,
@@ -57,7 +57,7 @@ pub struct ElementwiseFunction {
     pub function: Elementwise,
     /// The constants that the body names.
     pub constants: Vec<ExprPath>,
-    /// The hand-written device body, where the attribute has one.
+    /// The hand-written device body, if the attribute has one.
     pub cuda: Option<LitStr>,
 }
 

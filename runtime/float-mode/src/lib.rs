@@ -19,7 +19,7 @@ pub mod testing;
 use control::Control;
 
 /// Does some work in the default mode, on the caller's thread, and gives the caller back its own mode, also if the work
-/// panics. Where the mode is the default one already, that takes a few nanoseconds.
+/// panics. If the mode is the default one already, that takes a few nanoseconds.
 ///
 /// Threads that the work starts have the default mode, too, for as long as they live.
 pub fn in_default_mode<R>(work: impl FnOnce() -> R) -> R {

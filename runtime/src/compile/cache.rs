@@ -148,7 +148,7 @@ impl KernelCache {
         self.look_up(key).ok()
     }
 
-    /// [`load`](Self::load), with the reason where there is nothing.
+    /// [`load`](Self::load), with the reason if there is nothing.
     pub(crate) fn look_up(&self, key: CacheKey) -> Result<Vec<u8>, Miss> {
         let path = self.path(key).map_err(Miss::Unreadable)?;
         let file = open_entry(&path)?;

@@ -149,7 +149,7 @@ fn module(ptx: &str) -> Result<Module, ParseError> {
 pub(crate) struct EmulatedMemory {
     emulator: Arc<Emulator>,
     address: Address,
-    /// Held for reading by what reads the memory, else for writing: as on a GPU, launches and copies are ordered where
+    /// Held for reading by what reads the memory, else for writing: as on a GPU, launches and copies are ordered if
     /// they use the same memory, whichever threads they are of.
     used: RwLock<()>,
 }
@@ -166,7 +166,7 @@ enum Lock<'a> {
 }
 
 impl<'a> Use<'a> {
-    /// Waits until all of this memory may be used: read, or written where that is given.
+    /// Waits until all of this memory may be used: read, or written if that is given.
     pub(crate) fn of(memory: impl IntoIterator<Item = (&'a EmulatedMemory, bool)>) -> Self {
         let mut wanted: SmallVec<[_; 8]> = memory.into_iter().collect();
         // All threads take them in the same order; what is both read and written is locked once, for writing.

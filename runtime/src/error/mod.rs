@@ -209,7 +209,7 @@ pub enum DataError {
     /// A division of an integer by zero.
     #[error("an integer is divided by zero{}", divisor.as_ref().map(|x| format!(": {x} is zero")).unwrap_or_default())]
     DivisionByZero {
-        /// The divisor, where it is known.
+        /// The divisor, if it is known.
         divisor: Option<String>,
     },
     /// A failure in a kernel that is no longer known.
@@ -246,7 +246,7 @@ impl fmt::Display for CompileFailure {
 /// Why a tensor can't be made, or a kernel can't be compiled or run.
 ///
 /// The message says what was given, what is allowed and what to do; the variants are for programs that go on otherwise,
-/// such as on the CPU where a GPU is [`Absent`].
+/// such as on the CPU if a GPU is [`Absent`].
 ///
 /// ```
 /// use epilogue_runtime::{Device, Error, LayoutError};

@@ -2,7 +2,7 @@
 
 /// Why ranks can't work together, or can't any more.
 ///
-/// Where one rank's call is refused, the others' calls fail too, and nothing has been written anywhere.
+/// If one rank's call is refused, the others' calls fail too, and nothing has been written anywhere.
 ///
 /// ```
 /// use epilogue_runtime::{Communicator, CommunicatorError, Device, Error};
@@ -71,7 +71,7 @@ pub enum CommunicatorError {
     Timeout {
         /// How long this rank has waited.
         seconds: u64,
-        /// The ranks that are late, where they are known.
+        /// The ranks that are late, if they are known.
         late: Vec<usize>,
     },
     /// An earlier call has failed in a way that leaves the ranks out of step.

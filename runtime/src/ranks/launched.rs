@@ -31,7 +31,7 @@ pub struct LaunchedRank {
     pub rank: usize,
     /// The number of ranks, on all computers.
     pub ranks: usize,
-    /// Its rank among those on this computer: the ordinal of its GPU, where the launcher shows each process all GPUs.
+    /// Its rank among those on this computer: the ordinal of its GPU, if the launcher shows each process all GPUs.
     pub local_rank: usize,
 }
 

@@ -80,7 +80,7 @@ impl DeviceTensor {
     /// # Ok::<(), epilogue_runtime::Error>(())
     /// ```
     ///
-    /// Neighbouring axes whose strides chain are merged. Where two are left, the view has shape `[N / n, n]`, and
+    /// Neighbouring axes whose strides chain are merged. If two are left, the view has shape `[N / n, n]`, and
     /// [`axes`](Self::axes) tells that it is a vector.
     ///
     /// # Errors

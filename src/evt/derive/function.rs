@@ -22,7 +22,7 @@ fn slope(function: &Function) -> Option<&'static Function> {
 }
 
 impl Reverse<'_> {
-    /// The gradient of each operand of a call from that of its result; `None` where there is none. Operands are nodes
+    /// The gradient of each operand of a call from that of its result; `None` if there is none. Operands are nodes
     /// of the backward tree, and only the wanted ones have one. A function's body for a CUDA device is not looked at:
     /// its Rust body says what it means.
     pub(super) fn call(

@@ -131,7 +131,7 @@ impl<'b> Reverse<'b> {
         })
     }
 
-    /// The backward tree; an error has the place of what has no derivative, where there is one.
+    /// The backward tree; an error has the place of what has no derivative, if there is one.
     pub(super) fn run(mut self) -> Result<Tree, (DeriveError, Site)> {
         let first = match self.sweep() {
             Ok(first) => first,

@@ -128,7 +128,7 @@ impl Sweep<'_> {
 }
 
 impl InTile {
-    /// How a tree is computed so; `None` where it has no phases, or none that can be computed so: it reduces over batches
+    /// How a tree is computed so; `None` if it has no phases, or none that can be computed so: it reduces over batches
     /// too, or more values cross than there are accumulators.
     #[must_use]
     pub fn of(tree: &ValidTree) -> Option<Self> {
@@ -195,7 +195,7 @@ impl InTile {
     }
 }
 
-/// The lines that the tree's used reductions are of; `None` where one is of all batches.
+/// The lines that the tree's used reductions are of; `None` if one is of all batches.
 fn lines(tree: &ValidTree) -> Option<WholeLines> {
     let mut lines = WholeLines::default();
     for Reduction { axis, batch, .. } in tree.used_reductions() {

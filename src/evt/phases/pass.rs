@@ -63,7 +63,7 @@ impl Phases {
 }
 
 impl Part {
-    /// The axis of the reductions that the part's vectors extend like, where it has vectors of one class only.
+    /// The axis of the reductions that the part's vectors extend like, if it has vectors of one class only.
     fn along(&self) -> Option<Axis> {
         let outputs = self.tree.outputs();
         let class = outputs.first()?.class;

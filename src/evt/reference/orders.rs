@@ -40,7 +40,7 @@ pub(super) fn combined<W: Wide>(reducer: &Reducer, elements: &[Pair<W>], slack: 
     Pair { exact: first.exact, bounds: twice(bounds, slack) }
 }
 
-/// As wide again on both sides. Where an order overflows that another does not, a third may meet both infinities.
+/// As wide again on both sides. If an order overflows that another does not, a third may meet both infinities.
 fn twice(bounds: Bounds, slack: Slack) -> Bounds {
     let width = bounds.high - bounds.low;
     match (width > 0.0, width.is_finite()) {

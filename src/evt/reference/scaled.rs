@@ -19,7 +19,7 @@ pub struct Scales<'a> {
 }
 
 impl Product {
-    /// The product of A and B, whose blocks have scales; of each group's rows and its B, where there are groups.
+    /// The product of A and B, whose blocks have scales; of each group's rows and its B, if there are groups.
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if an operand or its scales have no element that is needed.

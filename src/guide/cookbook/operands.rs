@@ -1,10 +1,10 @@
 //! Recipes: batches, groups, convolutions, views, products of 8-bit types, scales of blocks, and weights of 8 bits.
 //!
-//! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
+//! If a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
 //!
 //! # Many products at once
 //!
-//! A third axis in front, L, is the batch. Where one of A and B has none, all products share it. An argument with a
+//! A third axis in front, L, is the batch. If one of A and B has none, all products share it. An argument with a
 //! leading axis of extent L has one value, vector or tensor for each product; without it, it is shared. Outputs have the
 //! axis.
 //!
@@ -64,7 +64,7 @@
 //! taken for the nearest that don't, and reported when results are read ([`DataError`](crate::runtime::DataError)); the CPU
 //! refuses the run.
 //!
-//! Where the rows of x are tokens in their own order, which several experts take, an index picks them while the product runs:
+//! If the rows of x are tokens in their own order, which several experts take, an index picks them while the product runs:
 //! [`Rows::picked`](crate::gemm::Rows::picked). No sorted copy of the tokens is written:
 //!
 //! ```
@@ -134,7 +134,7 @@
 //!
 //! [`slice`](crate::DeviceTensor::slice), [`permute`](crate::DeviceTensor::permute),
 //! [`transpose`](crate::DeviceTensor::transpose) and [`reshape`](crate::DeviceTensor::reshape) give views of the same
-//! memory. A run takes any view, for operands, arguments and outputs. So where a result is needed in another order,
+//! memory. A run takes any view, for operands, arguments and outputs. So if a result is needed in another order,
 //! permute the output where it is passed. Here the heads of an attention, which lie side by side in each row, are a
 //! batch:
 //!
@@ -310,7 +310,7 @@
 //!
 //! # Products of 8-bit integers
 //!
-//! They are summed in i32. `Tensor<i32>` of the accumulator itself stores the sums exactly. Where the function computes
+//! They are summed in i32. `Tensor<i32>` of the accumulator itself stores the sums exactly. If the function computes
 //! with the accumulator, it is an f32. Both may be `i8` or `u8`, also one of each.
 //!
 //! ```

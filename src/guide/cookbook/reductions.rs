@@ -1,6 +1,6 @@
 //! Recipes: reductions, and what is computed from them.
 //!
-//! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
+//! If a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
 //!
 //! # Normalise rows (RMSNorm) into the next product
 //!
@@ -42,8 +42,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Written as the result, a reduction is f32 where no type is written, also when A is f16 (f64 when A is f64); what is
-//! computed from it has A's type as any vector. The squares are those of `h` before it is rounded to its own type. Where no
+//! Written as the result, a reduction is f32 if no type is written, also when A is f16 (f64 when A is f64); what is
+//! computed from it has A's type as any vector. The squares are those of `h` before it is rounded to its own type. If no
 //! product comes first, [`rms_norm`](crate::te::ops::rms_norm)
 //! and [`layer_norm`](crate::te::ops::layer_norm) are kernels of their own.
 //!
@@ -123,7 +123,7 @@
 //! ```
 //!
 //! `Variance` is the mean square of the differences from the mean, not a difference of two sums, which would cancel; the mean
-//! that both need is computed once. Where the rows
+//! that both need is computed once. If the rows
 //! are normalised for the next product only, the recipe before needs no second pass over them.
 //!
 //! # Quantise rows to 8-bit floats, with their scales

@@ -21,7 +21,7 @@ pub struct Axis {
     kind: AxisKind,
 }
 
-/// Where the range of an axis is kept. It is in the axis itself where both ends are numbers or variables.
+/// Where the range of an axis is kept. It is in the axis itself if both ends are numbers or variables.
 #[derive(Clone, Copy)]
 enum Range {
     None,

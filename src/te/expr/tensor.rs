@@ -262,7 +262,7 @@ impl Tensor {
         self.value
     }
 
-    /// Its name: the operation's, followed by `.v1` and so on where an operation makes several tensors.
+    /// Its name: the operation's, followed by `.v1` and so on if an operation makes several tensors.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.operation.name();

@@ -141,7 +141,7 @@ pub(super) struct Spread {
 }
 
 /// Rows whose elements are neighbours are read in two passes with sums of type `sums`; between them they stay in
-/// registers or near caches. Other rows are read in one pass, in the type that [`far`] gives, or in two where a device does
+/// registers or near caches. Other rows are read in one pass, in the type that [`far`] gives, or in two if a device does
 /// that better. Either is rounded to `sums`.
 ///
 /// If the type of the sums has no larger range than the elements, each element is divided by their number before it is
@@ -292,7 +292,7 @@ pub fn logsumexp(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor
     Ok(or_by_passes(&[made], vec![passes]).swap_remove(0))
 }
 
-/// In two passes. Where elements stay near this costs less than rescaling sums whenever a larger value is found.
+/// In two passes. If elements stay near, this costs less than rescaling sums whenever a larger value is found.
 fn logsumexp_by_passes(a: &Tensor, over: &Over) -> Result<Tensor, TeError> {
     let wide = wide(a.dtype());
     let largest = over.reduce("largest", |at, axes| vec![max_reducer().over(a.at(at).cast(wide), axes)])?;

@@ -100,7 +100,7 @@ fn at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
     })
 }
 
-/// The result; `None` where the interpreter refuses to run it.
+/// The result; `None` if the interpreter refuses to run it.
 fn computed(schedule: &Schedule, tensors: &[Tensor]) -> Result<Option<Vec<f64>>, TeError> {
     let program = te::lower(schedule, &tensors.iter().collect::<Vec<_>>(), "main")?;
     let shape = |tensor: &Tensor| if tensor.name() == "C" { [ROWS, ROWS] } else { [ROWS, COLUMNS] };

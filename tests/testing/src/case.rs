@@ -311,7 +311,7 @@ impl<'k> Case<'k> {
         Self::of(kernel, problem, shared, choices)
     }
 
-    /// Bit 0 of `shared` is set where all batches share A, bit 1 where they share B.
+    /// Bit 0 of `shared` is set if all batches share A, bit 1 if they share B.
     fn of(kernel: &'k Kernel, problem: Problem, shared: usize, choices: &mut Choices<'_>) -> Result<Self, String> {
         Self::of_groups(kernel, problem, None, shared, choices)
     }

@@ -74,7 +74,7 @@ pub(crate) struct SourceOptions {
     /// The text itself, as `epilogue!` takes it or as a function.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) expression: Option<String>,
-    /// Which function, where there are several.
+    /// Which function, if there are several.
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) name: Option<String>,
 }
@@ -82,7 +82,7 @@ pub(crate) struct SourceOptions {
 /// A and B.
 #[derive(Debug, Args)]
 pub(crate) struct OperandOptions {
-    /// Element types of A and B; one where they are the same.
+    /// Element types of A and B; one if they are the same.
     #[arg(long, value_name = "TYPE[,TYPE]", default_value = "f16", value_parser = types)]
     pub(crate) types: (ElementType, ElementType),
 }

@@ -191,7 +191,7 @@ const SOFTMAX: &str = "|accum, bias: RowVector| {
     d
 }";
 
-/// Where rows lie in a tile it has one kernel, else one for the product and one for what comes after it; what exports one
+/// If rows lie in a tile it has one kernel, else one for the product and one for what comes after it; what exports one
 /// launch says so.
 #[test]
 fn an_epilogue_of_its_own_reductions() {

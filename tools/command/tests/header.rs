@@ -26,7 +26,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The compiler of a language, for the test of a name; the test says so where there is none.
+/// The compiler of a language, for the test of a name; the test says so if there is none.
 fn compiler(language: &str, test: &str) -> Option<&'static str> {
     let programs: &[&str] = if language == "c" { &["cc", "clang", "gcc"] } else { &["c++", "clang++", "g++"] };
     let found = programs.iter().find(|program| Command::new(program).arg("--version").output().is_ok());

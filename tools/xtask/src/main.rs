@@ -37,7 +37,7 @@ enum Task {
     /// Random cases are the same ones each time, so that a change is judged by what it changes;
     /// `--seed new --cases 20` looks for more.
     Test(suite::Options),
-    /// Compiles GEMM kernels, disassembles them and prints what they are made of; fails where one is not what it was
+    /// Compiles GEMM kernels, disassembles them and prints what they are made of; fails if one is not what it was
     /// meant to be.
     Kernels(Kernels),
     /// Runs every mutant of the kernels in ptx-vm and prints what found how many, and why the others are right.
@@ -48,7 +48,7 @@ enum Task {
         #[arg(long, value_name = "TEXT", default_value = "")]
         of: String,
     },
-    /// Tries the kernels' short formulas (erf, tanh) on every f32 and prints their errors; fails where one is too large.
+    /// Tries the kernels' short formulas (erf, tanh) on every f32 and prints their errors; fails if one is too large.
     ///
     /// It takes minutes; tests run a sample.
     Approximations,

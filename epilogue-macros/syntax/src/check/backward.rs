@@ -13,7 +13,7 @@ use crate::report::{Errors, alternatives};
 pub struct Backward {
     /// The word in the attribute.
     pub place: Span,
-    /// The struct's name, where the attribute says one.
+    /// The struct's name, if the attribute says one.
     pub name: Option<Ident>,
     /// The output whose gradient is the accumulator.
     pub through: Ident,

@@ -24,7 +24,7 @@ pub(super) struct Words<'a> {
     fresh: usize,
 }
 
-/// Which of how many numbers is wanted; `None` where there is one.
+/// Which of how many numbers is wanted; `None` if there is one.
 type Wanted = Option<(usize, usize)>;
 
 impl<'a> Words<'a> {

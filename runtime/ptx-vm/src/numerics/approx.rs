@@ -328,7 +328,7 @@ fn upper(x: f64) -> f64 {
     }
 }
 
-/// `div.full{.ftz}.f32` and `div.approx{.ftz}.f32` where the divisor's magnitude is at most 2^126: the rounded quotient.
+/// `div.full{.ftz}.f32` and `div.approx{.ftz}.f32` if the divisor's magnitude is at most 2^126: the rounded quotient.
 /// For `approx` and 2^126 < |b| < 2^128 the document gives 0, or NaN for an infinite dividend.
 #[inline(always)]
 pub fn div<const FLUSH: bool>(a: f32, b: f32, full: bool) -> f32 {

@@ -62,7 +62,7 @@ impl DeviceTensor {
         copy_within(&source, self)
     }
 
-    /// [`copy_from_tensor`](Self::copy_from_tensor) on a stream: in order with its work, and recorded where the stream records. Nothing
+    /// [`copy_from_tensor`](Self::copy_from_tensor) on a stream: in order with its work, and recorded if the stream records. Nothing
     /// goes through the host, so the source is on the stream's device and shares no memory with this view.
     ///
     /// # Errors

@@ -196,7 +196,7 @@ fn check_read(
     }
 }
 
-/// The least and greatest distance of an index from the step, while reduced axes run; `None` where it depends on more.
+/// The least and greatest distance of an index from the step, while reduced axes run; `None` if it depends on more.
 fn distance(index: &Expr, time: Axis, reduced: &[Axis]) -> Option<(i64, i64)> {
     let mut context = Context::default();
     let domain = |var: Var| reduced.iter().find(|axis| axis.var() == var)?.domain();

@@ -9,7 +9,7 @@ use crate::te::expr::expression::Kind;
 use crate::te::expr::tensor::{Operation, Scan, Tensor};
 
 /// Tells along which dimensions a scan can be computed in slices, for each state and each of its dimensions after time.
-/// It can where the state at some indices along the dimension, at all times, depends only on itself at the same
+/// It can if the state at some indices along the dimension, at all times, depends only on itself at the same
 /// indices. Along other dimensions a consumer of a slice needs the whole.
 ///
 /// It holds if every path from an update back to the state keeps the index, and none comes from another dimension or

@@ -37,7 +37,7 @@ pub fn read(text: &Text) -> Result<Vec<Epilogue>, Mistakes> {
     tree::all(text, &items::Items::of(&file))
 }
 
-/// The epilogues of a text from the command line: functions, whose attribute may be left out where the first parameter is
+/// The epilogues of a text from the command line: functions, whose attribute may be left out if the first parameter is
 /// the accumulator; or the closure that `epilogue!` takes.
 ///
 /// # Errors

@@ -8,7 +8,7 @@
 //! comparisons and products pass them on, and so does shared or local memory to which they are stored.
 //!
 //! A result is not undefined if it doesn't depend on the undefined operand, as far as this is known without its bits: the
-//! other value of a selection, `and` with false or 0. Compilers evaluate both sides of `&&` where that is harmless. They also
+//! other value of a selection, `and` with false or 0. Compilers evaluate both sides of `&&` if that is harmless. They also
 //! fill half of a register, or the gap after a field, with anything: so a register that is packed from several, and what is
 //! read from local memory, are undefined only if all of it is.
 

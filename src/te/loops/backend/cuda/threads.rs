@@ -31,7 +31,7 @@ pub(super) struct DeviceNest {
 }
 
 impl DeviceNest {
-    /// The threads of a block along x, y and z, where all are constants.
+    /// The threads of a block along x, y and z, if all are constants.
     pub(super) fn block(&self) -> Option<[u32; 3]> {
         let mut block = [1; 3];
         for (thread, extent) in &self.extents {

@@ -26,7 +26,7 @@ pub(crate) struct DoubleBuffered {
     pub(crate) stage: String,
     pub(crate) buffers: Vec<Buffer>,
     /// Whether the loop in which it is computed has one iteration. There is then no next iteration, and one half is
-    /// enough where no other loop is directly around.
+    /// enough if no other loop is directly around.
     pub(crate) once: bool,
 }
 
