@@ -488,8 +488,7 @@ pub struct Tree {
     pub(crate) nodes: Vec<NodeData>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) outputs: Vec<Output>,
-    /// The reason why there is no tree, and the place: the derivative doesn't exist. of a derivative that doesn't
-    /// exist.
+    /// The reason why there is no tree, and the place of the derivative that doesn't exist.
     pub(crate) refused: Option<(String, Site)>,
 }
 

@@ -197,8 +197,8 @@ fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
 }
 
 /// One plan of each kind runs product after product on one workspace: with every number of k-tiles from none to three
-/// times the stages, whole and with a remainder. Tiles are no multiple of the cluster's, or of the tiles that a block
-/// takes.
+/// times the stages, whole and with a remainder. The number of tiles is no multiple of the cluster's, or of those that
+/// a block takes.
 #[test]
 fn products_one_after_the_other() {
     const NAME: &str = "hopper::products_one_after_the_other";

@@ -202,8 +202,8 @@ fn wrong_numbers_are_zeros_and_reported() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether results are those of rows in order, for products with rows of no number, and of whole tiles. The end of K is
-/// within a copy, and A has no numbers behind it.
+/// Whether results are those of rows in order, for products in which some rows are none, and for whole tiles. The end
+/// of K is within a copy, and A is NaN behind it.
 fn is_right(device: &Device, gemm: &Gemm<Plain>, swapped: bool) -> Result<bool, Error> {
     let (limit, n, wide) = (6, 72, 304);
     let [few, whole] = if swapped { [19, 48] } else { [75, 128] };

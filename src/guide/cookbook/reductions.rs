@@ -122,9 +122,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `Variance` is the mean square of the differences from the mean, not a difference of two sums, which would cancel; the mean
-//! that both need is computed once. If the rows
-//! are normalised for the next product only, the recipe before needs no second pass over them.
+//! `Variance` is the mean square of the differences from the mean, not a difference of two sums, which would cancel;
+//! the mean that both need is computed once. If the rows are normalised for the next product only, the recipe before
+//! needs no second pass over them.
 //!
 //! # Quantise rows to 8-bit floats, with their scales
 //!

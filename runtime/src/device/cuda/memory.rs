@@ -2,7 +2,7 @@
 //!
 //! Every allocation remembers its last writer and its readers since then. Before work on another stream uses it, that
 //! stream is made to wait. For our own streams the event is recorded only then, so that a program with one stream pays
-//! nothing. (The event may order more than needed, never less.) for borrowed streams, whose life we don't control, it
+//! nothing. (The event may order more than needed, never less.) For borrowed streams, whose life we don't control, it
 //! is recorded right after each use. If others capture a stream, nothing is recorded: see [`in_capture`].
 
 use std::any::Any;
