@@ -362,7 +362,7 @@
 //! | `gradients_of_all(bias)` | the same, summed over the batch: of what all batches share | none |
 //! | `name = Gradients` | the struct | `BiasGeluBackward` |
 //!
-//! The struct's fields begin with the forward parameters, the saved outputs and the given gradients. Then come `d_` and
+//! The struct's first fields are the forward parameters, the saved outputs and the given gradients. Then come `d_` and
 //! the name of each accumulator and of each wanted parameter. A field that no derivative needs is not read. Random
 //! numbers are drawn again from the seed. A derivative that needs an accumulator finds it among what is saved:
 //! `let z = accum;`, returned. A value without a derivative is an error of [`Gemm::plan`](crate::Gemm::plan), with its

@@ -70,7 +70,7 @@
 //! - **Speed that was measured.** No kernel of this version has run on a GPU; they have run on emulated ones. The cost
 //!   model's times are predictions.
 //! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function. It is
-//!   one launch if its rows have at most 256 columns, on Hopper 2048; beyond that, each phase after the first is a
+//!   one launch if its rows have at most 256 columns, on Hopper 2048; beyond that, on a GPU each later phase is a
 //!   launch of its own over memory, unless all that follows is a vector.
 //! - **Gradients of images with strides by Hopper's own kernels**, and convolutions with groups of few channels: those run by
 //!   kernels for sm_80 on Hopper, too ([`Window::groups`](crate::gemm::Window::groups) says from how many on they don't).

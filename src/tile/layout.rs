@@ -1,4 +1,4 @@
-//! Layouts: the place of each element of a tile: a register or memory word, of a lane and warp.
+//! Layouts, the places of a tile's elements: a register or memory word, of a lane and warp.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -111,7 +111,7 @@ fn results(device: &Device) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> 
 const BUNDLE: &str = "EPILOGUE_TEST_BUNDLE";
 
 /// A process without NVRTC and without a cache runs products and tensor expressions from a bundle. The bits are those
-/// of compiled kernels. It refuses what the bundle doesn't have.
+/// of runs that compile their kernels. It refuses what the bundle doesn't have.
 #[test]
 fn a_process_without_a_compiler_runs_from_a_bundle() {
     const NAME: &str = "bundle::a_process_without_a_compiler_runs_from_a_bundle";

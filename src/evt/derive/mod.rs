@@ -130,7 +130,7 @@ impl<'t> Backward<'t> {
         self
     }
 
-    /// The tree of the backward pass. Its results begin with `d_` and the accumulator's name for every forward
+    /// The tree of the backward pass. Its first results are `d_` and the accumulator's name, for every forward
     /// accumulator that the gradients reach. The wanted gradients of parameters follow, in the order in which they were
     /// asked for.
     ///

@@ -47,8 +47,9 @@ impl Stage {
     /// iteration are computed before that loop.
     ///
     /// # Errors
-    /// [`ScheduleError::Primitive`] for an output or a part of a scan. Lowering refuses two stages with the same error:
-    /// one that is not computed inside a serial loop, and one that reads what is computed in the same iteration.
+    /// [`ScheduleError::Primitive`] for an output or a part of a scan. Lowering refuses two kinds of stages with the
+    /// same error: one that is not computed inside a serial loop, and one that reads what is computed in the same
+    /// iteration.
     pub fn double_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("double_buffer")?;
         self.check_one_of("double_buffer", self.memory.rolling)?;
