@@ -16,7 +16,7 @@ fn chain(stages: usize) -> Tensor {
     (0..stages).fold(x, |u, _| te::compute([64], "u", |[i]| u.at([i]) * 0.5 + u.at([i]) * 0.5).unwrap())
 }
 
-/// A map of a size by this many virtual threads, each of which has an inner split.
+/// A map of a size by this many virtual threads, each with an inner split.
 fn virtual_threads(parts: i32) -> Program {
     let n = te::var("n");
     let x = te::placeholder([n, n], "x");

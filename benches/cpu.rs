@@ -1,5 +1,6 @@
-//! The CPU device: a fused bias + GELU + residual epilogue, against the bare product of the `gemm` crate, against the
-//! product alone, and against the product followed by one pass over memory per operation (with the same vector code).
+//! The CPU device: a fused bias + GELU + residual epilogue. It is compared with the bare product of the `gemm` crate,
+//! and with the product alone. It is also compared with the product followed by one pass over memory per operation
+//! (with the same vector code).
 //!
 //! Before criterion's own measurements it prints ratios of medians of interleaved runs, which noise from other
 //! processes affects less than single times: how much the epilogue adds to the bare product, and how much faster the

@@ -40,14 +40,14 @@ fn log_sum_exp(accum: Accum) -> ColumnVector {
     d
 }
 
-/// What lies in the future is hidden, and not multiplied where a tile has nothing else.
+/// Future elements are hidden, and not multiplied if a tile has nothing else.
 #[epilogue]
 fn causal(accum: Accum) -> Tensor {
     let d = if column() > row() { f32::NEG_INFINITY } else { accum };
     d
 }
 
-/// The same by a mask in memory.
+/// Future elements are hidden by a mask in memory.
 #[epilogue]
 fn masked(accum: Accum, hidden: Tensor<bool>) -> Tensor {
     let d = if hidden { f32::NEG_INFINITY } else { accum };
@@ -81,7 +81,7 @@ fn print<T: Element>(element: &str, [m, n, k]: [usize; 3], convert: fn(f32) -> T
     let product = Gemm::plan::<Plain>(&device, &a, &b)?;
     let columns = te::var("n");
     let x = te::placeholder_of(T::TYPE, [te::var("m"), columns], "x");
-    // The same result in one launch, and by the product and a kernel that reads what it has stored.
+    // One result in one launch, and by the product and a kernel that reads the stored product.
     let mut against = |name: &str,
                        fused: &mut dyn FnMut() -> Outcome<()>,
                        after: &te::Tensor,

@@ -1,5 +1,5 @@
-//! Tensor expressions on the CPU: sums over the rows and columns of matrices, with an automatic schedule and with one
-//! by hand, compared with ndarray and with only reading the same memory; softmax and layer norm; and the time to
+//! Tensor expressions on the CPU. Sums over the rows and columns of matrices, with an automatic schedule and with one
+//! by hand: compared with ndarray, and with only reading the memory. Also softmax and layer norm, and the time to
 //! compile a kernel.
 
 #![allow(missing_docs, reason = "criterion's macros")]

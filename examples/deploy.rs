@@ -1,8 +1,8 @@
 //! Kernels compiled ahead of time: one program makes the file, another runs from it without a compiler.
 //!
 //! `cargo run --release -p epilogue-examples --features emulated,te --bin deploy -- make kernels.bundle`, then
-//! `EPILOGUE_NVRTC=none EPILOGUE_CACHE=off cargo run … --bin deploy -- run kernels.bundle`, which shows that nothing is
-//! compiled. Without arguments it does both, one after the other.
+//! `EPILOGUE_NVRTC=none EPILOGUE_CACHE=off cargo run … --bin deploy -- run kernels.bundle`: the second command shows
+//! that nothing is compiled. Without arguments it does both, one after the other.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -11,7 +11,7 @@ use epilogue::prelude::*;
 use epilogue::te;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What the service computes: a layer, and a softmax over its results.
+/// The service's computation: a layer, and a softmax over its results.
 #[epilogue]
 fn layer(accum: Accum, bias: RowVector<f32>) -> Tensor<f32> {
     let d = gelu(accum + bias);

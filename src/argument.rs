@@ -78,7 +78,7 @@ impl<'a> From<Seed<'a>> for Argument<'a> {
     }
 }
 
-/// What the random numbers of a run follow from: a seed and an offset.
+/// The source of a run's random numbers: a seed and an offset.
 ///
 /// In an epilogue's signature it is a parameter's class, and `random(seed)` the number of an element in the body. Equal
 /// seeds, offsets and streams give an element the same number wherever it is computed: on every device, with every kernel,
@@ -167,7 +167,7 @@ pub trait Fields {
     /// A tensor, vector or device scalar that is read.
     type Input;
 
-    /// What random numbers follow from.
+    /// The seed and offset of random numbers.
     type Seed;
 
     /// An output, or a `TensorMut` parameter.

@@ -1,13 +1,13 @@
 //! Memory that a run needs in its middle, in proportion to its tensors. If there is none, the run ends with an error.
 //!
-//! Threads make such memory deep in loops over tiles. From there the stack is unwound, without a message, to where the run
-//! began, as with a panic; [`caught`] makes an error of it. What the run has written until then stays.
+//! Threads allocate this memory deep in loops over tiles. From there the stack is unwound, without a message, to where
+//! the run began, as with a panic; [`caught`] makes an error of it. Results that the run has written until then stay.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use epilogue_runtime::{Error, HostBytes};
 
-/// What is unwound with.
+/// The payload of the unwinding.
 struct Exhausted(Error);
 
 /// Ends the run that [`caught`] has begun.
@@ -42,7 +42,7 @@ pub(crate) fn repeated<T: Clone>(value: T, length: usize) -> Vec<T> {
     try_repeated(value, length).unwrap_or_else(|error| ended(error))
 }
 
-/// The same before a run.
+/// Makes the vector before a run.
 ///
 /// # Errors
 /// There is not enough memory.
@@ -52,10 +52,10 @@ pub(crate) fn try_repeated<T: Clone>(value: T, length: usize) -> Result<Vec<T>, 
     Ok(all)
 }
 
-/// Does work, of which the memory may not suffice.
+/// Does work that may need more memory than there is.
 ///
 /// # Errors
-/// Those of the work; [`Error::OutOfMemory`].
+/// The errors of the work; [`Error::OutOfMemory`].
 pub(crate) fn caught<R, E: From<Error>>(work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
     // Work that ends in its middle has changed only the run's own memory and its results. That memory is cleared before its
     // next use; results are not promised.
@@ -106,7 +106,7 @@ mod tests {
         for left in [0usize, 1 << 18, 1 << 20, 3 << 20] {
             let mut child = Command::new(&this);
             child.args(["--exact", NAME, "--nocapture"]).env(CHILD, left.to_string());
-            // What is large is asked of the system, not of what earlier work has freed.
+            // Large memory comes from the system, not from memory that earlier work has freed.
             child.envs([("MALLOC_ARENA_MAX", "1"), ("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_TOP_PAD_", "0")]);
             let output = child.output().expect("a process");
             let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -150,7 +150,7 @@ mod tests {
         for _ in 0..20 {
             warm.run_bound(&cpu.default_stream(), &square, &square, [("d", Argument::Output(&mut d))]).expect("warm");
         }
-        // What is small comes from what was freed here.
+        // Small memory comes from memory that was freed here.
         let small = (0..4000).map(|i| vec![1u8; if i % 20 == 0 { 32 << 10 } else { 512 }]);
         let (kept, freed): (Vec<_>, Vec<_>) = small.enumerate().partition(|(i, _)| i % 8 == 7);
         drop(freed);
@@ -172,7 +172,7 @@ mod tests {
         drop(kept);
     }
 
-    /// Lets the process have so many bytes of addresses more than it has.
+    /// Lets the process have this many bytes of addresses more than it has.
     #[cfg(target_os = "linux")]
     fn limit_memory(left: usize) {
         let has = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");

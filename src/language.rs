@@ -61,11 +61,11 @@
 //! # The body
 //!
 //! It is a part of Rust, with the meaning that it has in Rust: `let` with shadowing, `let mut` with `=`, `+=`, `-=`,
-//! `*=`, `/=`, the operators `+ - * /`, unary minus, comparisons, `&&`, `||` and `!` of truth values, `if … else …` as
-//! a value, blocks as values, number literals (an integer literal beside an integer, and where a tensor of integers is
-//! compared with it), paths to constants of type `f32`, and calls. A method call `x.f(a)` calls the library's function
-//! `f(x, a)`. Anything else is refused at its place, with what to write instead. Both branches of an `if` are computed
-//! and one is taken, since operations have no side effects.
+//! `*=`, `/=`; the operators `+ - * /`, unary minus, comparisons, and `&&`, `||` and `!` of truth values; `if … else …`
+//! as a value, and blocks as values; number literals, paths to constants of type `f32`, and calls. An integer literal
+//! may stand beside an integer, and where a tensor of integers is compared with it. A method call `x.f(a)` calls the
+//! library's function `f(x, a)`. Anything else is refused at its place, with what to write instead. Both branches of an
+//! `if` are computed and one is taken, since operations have no side effects.
 //!
 //! rustc checks the body, too, with every number as an `f32`, every integer as an `i64` and every truth value as a
 //! `bool`. It reports wrong numbers of arguments, unused variables and functions that don't exist, as in any function.
@@ -97,8 +97,9 @@
 //! of `&&` and `||` are computed. A comparison with NaN is false, except `!=`. A truth value can be bound, chosen by an
 //! `if`, returned, or be a condition. Arithmetic and reductions take numbers: `if keep { 1.0 } else { 0.0 }`.
 //!
-//! As results, truth values are stored as `bool`, or as [`Bits`] with eight columns in a byte, and integers as i64, i32, i8 or u8. Integers beyond the type's range
-//! become its nearest value. If no type is written, they are stored as `bool` and i64.
+//! As results, truth values are stored as `bool`, or as [`Bits`] with eight columns in a byte. Integers are stored as
+//! i64, i32, i8 or u8. Integers beyond the type's range become its nearest value. If no type is written, they are
+//! stored as `bool` and i64.
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -188,10 +189,11 @@
 //! the batch as well; the operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax`, `SumSquares`, `ArgMax`, `ArgMin`, one of those below, or your own. The result is complete and
 //! has the same bits in every run. With a fourth argument, there is one partial result per tile instead.
 //!
-//! A complete reduction is a value like any other: it is computed with, bound, returned, or both. It is in the arithmetic's
-//! type, as no element type has rounded it yet (`m.cast::<f16>()` does). What reads it is of the next *phase*, which may be
-//! reduced in turn, four times in a chain. On a GPU all phases are computed in the product's launch where whole rows lie in a
-//! tile, so N is 256 or less; else each phase after the first is a launch of its own, after the product's.
+//! A complete reduction is a value like any other: it is computed with, bound, returned, or both. It is in the
+//! arithmetic's type, as no element type has rounded it yet (`m.cast::<f16>()` does). Values that read it are of the
+//! next *phase*; they may be reduced in turn, four times in a chain. On a GPU all phases are computed in the product's
+//! launch where whole rows lie in a tile, so N is 256 or less; else each phase after the first is a launch of its own,
+//! after the product's.
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -251,7 +253,7 @@
 //! | `Variance` | numbers | the mean of the squares of the differences to the mean | NaN | NaN | two |
 //! | `LogSumExp` | numbers | the logarithm of the sum of exponentials | −∞ | NaN | two |
 //!
-//! Their results are values of a later phase, even where they are only returned. (So in a batched product a returned one has
+//! Their results are values of a later phase, even if they are only returned. (So in a batched product a returned one has
 //! the batch axis as any value, also where `Batch` was reduced with it: the same for each.) `Variance` is the biased one: the unbiased
 //! one is `n / (n - 1.0)` times it. From its elements the mean is subtracted first, from those of `LogSumExp` the greatest, so
 //! neither cancels or overflows; a row of −∞ alone has the `LogSumExp` −∞, and one with +∞ has +∞. They reduce what differs
@@ -327,17 +329,19 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The *running result* is an `f32` or a tuple of up to four: `IDENTITY` is that of no elements, `lift` what an element becomes,
-//! `combine` puts two together, and `finish` makes a number of it, once for each row, column or matrix. In these functions
-//! is what an `#[elementwise]` function has, and tuples: `a.0`, `let (x, y) = a;`, `(x, y)`, an `if` of these. The module may also have
-//! constants, imports and `#[elementwise]` functions; the library's operations need no import in it. Outside, it has
-//! `log_sum_exp::reduce(elements)`, which computes on the host, one element after the other.
+//! The *running result* is an `f32` or a tuple of up to four: `IDENTITY` is the running result of no elements, `lift`
+//! makes one of an element, and `combine` puts two together. `finish` makes a number of it, once for each row, column
+//! or matrix. In these functions is what an `#[elementwise]` function has, and tuples: `a.0`, `let (x, y) = a;`,
+//! `(x, y)`, an `if` of these. The module may also have constants, imports and `#[elementwise]` functions; the
+//! library's operations need no import in it. Outside, it has `log_sum_exp::reduce(elements)`, which computes on the
+//! host, one element after the other.
 //!
-//! Devices combine in an order of their own, the same at every run. So `combine` must be associative, up to rounding, and
-//! commutative, and the identity must leave what it is combined with as it is: nobody checks that. A value of a position
-//! is part of `x`, not of the running result. There are no partials of such a reduction, and no derivative. The reference
-//! computes it exactly in the order of the elements; its bounds are those of five orders, and as much again: for functions
-//! that round they are evidence and no proof, and for those that only choose among values (as `max` does) exact.
+//! Devices combine in an order of their own, the same at every run. So `combine` must be associative, up to rounding,
+//! and commutative, and the identity must leave what it is combined with as it is: nobody checks that. A value of a
+//! position is part of `x`, not of the running result. Reductions by a `#[reducer]` have no partials and no derivative.
+//! The reference computes it exactly in the order of the elements; its bounds are those of five orders, and as much
+//! again: for functions that round they are evidence and no proof, and for those that only choose among values (as
+//! `max` does) exact.
 //!
 //! # Results
 //!
@@ -358,11 +362,12 @@
 //! | `gradients_of_all(bias)` | the same, summed over the batch: of what all batches share | none |
 //! | `name = Gradients` | the struct | `BiasGeluBackward` |
 //!
-//! The struct's fields are the forward parameters, the saved outputs, the given gradients, then `d_` and the name of each
-//! accumulator and of each wanted parameter. What no derivative needs of these is not read. Random numbers are drawn again from
-//! the seed. A derivative that needs an accumulator finds it among what is saved: `let z = accum;`, returned.
-//! What has no derivative, as a reduction by `Mul` or by a `#[reducer]`, is an error of [`Gemm::plan`](crate::Gemm::plan), with
-//! its place in the source. The rules are those of [`evt::derive`](crate::evt::derive).
+//! The struct's first fields are the forward parameters, the saved outputs and the given gradients. Then come `d_` and
+//! the name of each accumulator and of each wanted parameter. A field that no derivative needs is not read. Random
+//! numbers are drawn again from the seed. A derivative that needs an accumulator finds it among what is saved:
+//! `let z = accum;`, returned. A value without a derivative is an error of [`Gemm::plan`](crate::Gemm::plan), with its
+//! place in the source. Examples are reductions by `Mul` and by a `#[reducer]`. The rules are those of
+//! [`evt::derive`](crate::evt::derive).
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -422,7 +427,7 @@ pub struct ColumnVector<T = Unwritten>(PhantomData<T>, Unwritten);
 
 /// One value that the host gives at each run. Its field is an `f64`, which is rounded to the arithmetic type.
 ///
-/// If it is 0 and multiplies a value that is loaded, the product is 0 and nothing is loaded, even if there is a NaN:
+/// If it is 0 and multiplies a loaded value, the product is 0 and nothing is loaded, even if the value would be NaN:
 /// the rule that BLAS has for beta.
 #[derive(Debug)]
 pub enum Scalar {}
@@ -433,7 +438,7 @@ pub struct DeviceScalar<T = Unwritten>(PhantomData<T>, Unwritten);
 
 /// M×N truth values with eight columns in a byte: as a parameter they are read, as a result written.
 ///
-/// In memory they are `u8`, of shape `[M, ceil(N / 8)]`, with a leading batch axis where there is one, and any strides.
+/// In memory they are `u8`, of shape `[M, ceil(N / 8)]`, with a leading batch axis if there is one, and any strides.
 /// Column n is bit n % 8, from the lowest, of byte n / 8 of its row, as in the masks of cuBLASLt's ReLU. Bits beyond the last
 /// column are written as 0, and are not looked at. In the body they are truth values like those of `Tensor<bool>`, which take
 /// eight times the memory.
@@ -512,7 +517,7 @@ pub const fn column() -> i64 {
     0
 }
 
-/// The element's index in the batch, from 0: an integer, the same for the whole matrix. Where the product has groups
+/// The element's index in the batch, from 0: an integer, the same for the whole matrix. If the product has groups
 /// ([`gemm::rows`](crate::gemm::rows)), it is the group's.
 #[must_use]
 pub const fn batch() -> i64 {
@@ -533,9 +538,9 @@ pub const fn columns() -> i64 {
 
 pub use crate::argument::Seed;
 
-/// The element's random number of a seed, at least 0 and less than 1, one of the 2^24 multiples of 2^-24 there, each as
-/// likely as the others. `random(seed, 1)`, `random(seed, 2)`, and so on are further, independent ones, by an integer
-/// literal; `random(seed)` is `random(seed, 0)`, and is the same number wherever it is written.
+/// The element's random number of a seed: one of the 2^24 multiples of 2^-24 from 0 to below 1, each as likely as the
+/// others. `random(seed, 1)`, `random(seed, 2)`, and so on are further, independent ones, by an integer literal;
+/// `random(seed)` is `random(seed, 0)`, and is the same number wherever it is written.
 ///
 /// It follows from the seed and from the element's row, column and batch alone, by Philox4x32-10: it is the same on every
 /// device, with every kernel and layout, and in another epilogue, such as that of a backward pass. In groups, rows and

@@ -1,8 +1,8 @@
 //! Write what happens to the result of a matrix product as an ordinary Rust function: it runs inside the GEMM kernel.
 //!
 //! An *epilogue* is what a program does with the result of a matrix product (a GEMM): add a bias, apply an activation,
-//! add a residual, sum every row. As a kernel of its own, each such step reads the whole M × N result from memory, and
-//! most write another one back; a *fused* epilogue is computed by the kernel that multiplies, on each part of the
+//! add a residual, sum every row. As a kernel of its own, each of these steps reads the whole M × N result from memory,
+//! and most write another one back; a *fused* epilogue is computed by the kernel that multiplies, on each part of the
 //! result before that part goes to memory. With this library an epilogue is an ordinary Rust function: it becomes CUDA
 //! C++ inside a tensor-core GEMM for NVIDIA GPUs, and vector code for CPUs.
 //!
@@ -39,8 +39,8 @@
 //!
 //! - You write inference or training code in Rust, with your own steps after its matrix products, and don't want to write
 //!   CUDA for them.
-//! - You want to see and check what runs: the generated CUDA C++ has your names in it, an f64 reference gives the bounds
-//!   of every element, and an emulated GPU finds data races without a GPU.
+//! - You want to see and check what runs: the generated CUDA C++ has your names in it, and an f64 reference gives the
+//!   bounds of every element. An emulated GPU finds data races without a GPU.
 //! - You need the reductions and scans around products too, such as softmax, norms and cumulative sums: that is [`te`].
 //!
 //! It is not a framework: it derives the backward pass of one epilogue ([`evt::derive`]), but keeps no record of what a program
@@ -89,8 +89,8 @@
 //! ```
 //!
 //! The attribute makes the struct `RowReduction`, with a field for every parameter and every returned name: a missing
-//! or misspelt argument is a compile error. [`language`] describes what such a function may contain; the [`guide`] goes on
-//! from here, and its [cookbook](guide::cookbook) has the usual epilogues.
+//! or misspelt argument is a compile error. [`language`] describes everything that the function may contain; the
+//! [`guide`] goes on from here, and its [cookbook](guide::cookbook) has the usual epilogues.
 //!
 //! # What is supported
 //!
@@ -139,9 +139,9 @@
 //! The crates are all that are compiled with this feature alone, this one included, as `cargo tree -e normal,build` counts
 //! them on Linux. The default features, `te` and `emulated`, make 62.
 //!
-//! The minutes are of processor time: what all compilers of a cold release build take together (`RUSTC_WRAPPER` with
-//! `time`), by Rust 1.95 on a virtual machine with two cores of an AMD EPYC, which others used meanwhile; on an idle one it
-//! is less.
+//! The minutes are of processor time, for all compilers of a cold release build together (`RUSTC_WRAPPER` with `time`).
+//! They were taken by Rust 1.95 on a virtual machine with two cores of an AMD EPYC, which others used meanwhile; on an
+//! idle one it is less.
 #![cfg_attr(not(feature = "te"), allow(dead_code, unused_imports, reason = "some of what both halves share, one uses"))]
 
 // The macros' expansion names this crate, also inside it.

@@ -1,9 +1,9 @@
 //! The library's own threads for computations.
 //!
 //! While a thread waits in a rayon pool, it runs other jobs of that pool. Tensors of the CPU are locked while work
-//! runs. If a product waited in a pool that also runs users' jobs, one of them could run on the waiting thread and wait
-//! for the same locks, forever. So the library's work runs on its own threads, whose jobs take no locks; and a thread
-//! that waits for them runs nothing else.
+//! runs. If a product waited in a pool that also runs users' jobs, the waiting thread could run one of them. The job
+//! could wait for the product's locks, forever. So the library's work runs on its own threads, whose jobs take no
+//! locks; and a thread that waits for them runs nothing else.
 //!
 //! A caller waits only for threads that have joined its work. It does not wait for one that is still waking up, which
 //! takes 50 µs on a virtual machine.
@@ -127,9 +127,10 @@ pub(crate) fn for_each<T>(tasks: impl ExactSizeIterator<Item = T> + Send, task: 
     }
 }
 
-/// Runs the same work on up to this many threads at once, until all have returned. One of them is the caller's, so that work
-/// begins while the others wake up; one that comes when the caller has nothing left to do is not waited for. The caller may
-/// hold locks, and `work` must not take them, nor wait for anything that others of its threads don't do before they return.
+/// Runs the work on up to this many threads at once, until all have returned. One of them is the caller's, so that work
+/// begins while the others wake up; one that comes when the caller has nothing left to do is not waited for. The caller
+/// may hold locks; `work` must not take them. `work` may wait only for things that its other threads do before they
+/// return.
 ///
 /// In a pool of rayon's with one thread the work stays on that thread, since whoever runs the library there wants no others.
 pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {

@@ -38,7 +38,7 @@ impl<T> Pool<T> {
         if !stream.is_of_others() {
             let place = kept.iter().position(|(of, _)| of == stream)?;
             let (_, memory) = kept.remove(place);
-            // What doesn't suffice is freed without the lock.
+            // Memory that doesn't suffice is freed without the lock.
             drop(kept);
             return Some(memory).filter(|memory| suffices(memory));
         }
@@ -111,7 +111,8 @@ mod tests {
         assert_eq!(kept, [93, 94, 95, 96, 97, 98, 99, 7]);
     }
 
-    /// What a graph of others' uses is never freed nor given to anybody else: the first run in it has what was there.
+    /// Memory that a graph of others' uses is never freed nor given to anybody else: the first run in it has the memory
+    /// that was there.
     #[test]
     fn memory_that_others_capture_stays_theirs() {
         let pool = Pool::default();

@@ -1,4 +1,4 @@
-//! What a program that uses this library imports: `use epilogue::prelude::*;`.
+//! The names that a program with this library imports: `use epilogue::prelude::*;`.
 //!
 //! `epilogue!` is not here: one glob cannot carry an attribute and a macro of the same name. Write
 //! `epilogue::epilogue!(…)`, or `#[macro_use] extern crate epilogue;` once and then `epilogue!(…)`.

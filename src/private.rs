@@ -1,4 +1,4 @@
-//! What the macros' expansion calls. It is not part of the public interface.
+//! Items that the macros' expansion calls. They are not part of the public interface.
 
 use crate::{Element, ElementType};
 
@@ -34,7 +34,7 @@ pub fn reduction_by(x: f32, _reducer: fn() -> &'static crate::evt::Reducer) -> f
     x
 }
 
-/// What `#[epilogue(backward(…))]` asks for, by names, and the place of that word.
+/// The parts of `#[epilogue(backward(…))]`, by names, and the place of that word.
 #[derive(Debug)]
 pub struct BackwardOf {
     /// The output whose gradient is the accumulator.
@@ -45,7 +45,7 @@ pub struct BackwardOf {
     pub saved: &'static [&'static str],
     /// Parameters whose gradients are results.
     pub gradients: &'static [&'static str],
-    /// Those that are summed over the batch.
+    /// Parameters whose gradients are summed over the batch.
     pub gradients_of_all: &'static [&'static str],
     /// Line and column, from 1.
     pub place: (u32, u32),

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use crate::sync::{Arc, Mutex, OnceLock, lock};
 
-/// What has been made, by key. Making one value locks no others: only threads that want the same one wait.
+/// The values that have been made, by key. Making one value locks no others: only threads that want the same one wait.
 #[derive(Debug)]
 pub(crate) struct Variants<K, V> {
     places: Mutex<HashMap<K, Arc<Place<V>>>>,

@@ -37,14 +37,14 @@ fn read(text: &str) -> Result<(), TeError> {
 #[test]
 fn functions_and_names_have_limits() {
     let one = |number: &str| document(std::iter::once(("f".to_owned(), number.to_owned())));
-    // What is not a number is one function, however often it is read, as a zero and its negative are two.
+    // NaN is one function, however often it is read, as a zero and its negative are two.
     for _ in 0..10_000 {
         read(&one("NaN")).unwrap();
     }
     let many = |from: usize| document((from..from + 1000).map(|n| ("g".to_owned(), format!("{n}.0"))));
     let refused = (0..10).map(|block| read(&many(block * 1000))).find_map(Result::err).unwrap().to_string();
     assert!(refused.contains("up to 4096 different ones"), "{refused}");
-    // What is kept is read, new ones are not.
+    // Kept functions are read, new ones are not.
     read(&one("NaN")).unwrap();
     read(&many(0)).unwrap();
     assert!(matches!(read(&one("-7.5")), Err(TeError::Schedule(ScheduleError::Json { .. }))));

@@ -1,10 +1,10 @@
-//! The CPU device compared with what people use instead: ndarray and plain loops in Rust, and numpy, jax (XLA),
-//! onnxruntime and torch in Python, as far as they are installed (`cargo xtask peers` installs them).
+//! The CPU device compared with what people use instead: ndarray and plain loops in Rust; numpy, jax (XLA), onnxruntime
+//! and torch in Python, as far as they are installed (`cargo xtask peers` installs them).
 //!
 //! `cargo bench --bench peers -- [words]` measures the rows whose names have all of the words. Contestants take turns,
 //! and the time of each is the median over its turns; before that, their results are compared. It uses as many threads
-//! as it may: `taskset -c 0 cargo bench …` uses one. It prints a Markdown table with the times, and with this library's
-//! time relative to the fastest of the others (below 1 it is faster).
+//! as it may: `taskset -c 0 cargo bench …` uses one. It prints a Markdown table with the times. It also has this
+//! library's time relative to the fastest of the others (below 1 it is faster).
 
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
@@ -34,7 +34,7 @@ use epilogue_benches::median;
 use python::Worker;
 use work::Work;
 
-/// What the example's model gives.
+/// The result of the example's model.
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// The time for which the contestants of a row take turns, and the least number of turns.

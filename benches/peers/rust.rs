@@ -1,4 +1,4 @@
-//! What one writes in Rust without this library: with ndarray, and as plain loops on one thread.
+//! The Rust that one writes without this library: with ndarray, and as plain loops on one thread.
 
 use std::hint::black_box;
 

@@ -5,9 +5,8 @@
 //!                  └── every mistake, each at its own token
 //! ```
 //!
-//! This crate knows syntax. It must never know CUDA, and holds no table of functions: what a function is, how many
-//! arguments it takes and of what type, rustc says, because the user's body is expanded a second time as Rust (the
-//! twin).
+//! This crate knows syntax. It must never know CUDA, and holds no table of functions. rustc says what a function is,
+//! how many arguments it takes and of what type: the user's body is expanded a second time as Rust (the twin).
 
 mod expand;
 #[cfg(test)]
@@ -41,8 +40,8 @@ pub fn elementwise(arguments: proc_macro::TokenStream, item: proc_macro::TokenSt
     expand_elementwise(arguments.into(), item.into()).into()
 }
 
-/// Turns a module with `const IDENTITY`, `fn lift`, `fn combine` and `fn finish` into a reduction of the epilogue language,
-/// which `reduction_op(x, Row, name_of_the_module)` asks for.
+/// Turns a module with `const IDENTITY`, `fn lift`, `fn combine` and `fn finish` into a reduction of the epilogue
+/// language. `reduction_op(x, Row, name_of_the_module)` asks for it.
 #[proc_macro_attribute]
 pub fn reducer(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand_reducer(arguments.into(), item.into()).into()

@@ -15,7 +15,7 @@ use crate::kernels::{Kernels, LinearResidual, Scaled};
 const HIDDEN: usize = 384;
 const INTERMEDIATE: usize = 1536;
 const HEADS: usize = 12;
-/// Of a head.
+/// The width of a head.
 const WIDTH: usize = HIDDEN / HEADS;
 const LAYERS: usize = 6;
 /// `layer_norm_eps` of the model's configuration.
@@ -55,7 +55,7 @@ impl Batch {
     }
 }
 
-/// What layers compute, one after the other in the same memory.
+/// Memory for the values of layers, which use it one after the other.
 pub(crate) struct Memory {
     qkv: DeviceTensor,
     context: DeviceTensor,
@@ -167,7 +167,7 @@ impl Model {
         self.embed_in(batch, &mut self.memory(batch)?)
     }
 
-    /// The same, in memory for such a batch, which may be used again for the next one of that shape.
+    /// Computes the vectors in memory for the batch. The memory may be used again for the next batch of that shape.
     pub(crate) fn embed_in(&self, batch: &Batch, memory: &mut Memory) -> Result<DeviceTensor> {
         let mut x = self.tokens(batch)?;
         for layer in 0..LAYERS {

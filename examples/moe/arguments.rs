@@ -16,7 +16,7 @@ pub(crate) const USAGE: &str =
     --hidden    columns between an expert's two layers
     --top       experts that each token takes";
 
-/// What is computed where there is time, and in ptx-vm.
+/// The sizes if there is time, and the sizes in ptx-vm.
 const USUAL: Sizes = Sizes { tokens: 1024, columns: 256, hidden: 384, experts: 16, top: 2 };
 const TINY: Sizes = Sizes { tokens: 24, columns: 32, hidden: 24, experts: 5, top: 2 };
 

@@ -6,11 +6,11 @@
 //!           └──► rows of the tokens ─► gate, up ─► SwiGLU ─► down · weight ─► each token's sum ─► result
 //! ```
 //!
-//! A token has one row for each of its experts, and rows are sorted by expert. All experts are one product, with as many rows
-//! for each as tokens take it: `rows(…).in_groups(&offsets)` forward and for the gradients of rows, `depth(…).in_groups(…)`
-//! for the gradients of weights, which sum over rows. The first product picks the tokens' rows while it runs, and the last
-//! one scatters its results, so that those of a token's first experts are where tokens are, those of its second ones behind
-//! them, and sums for tokens read plain tensors.
+//! A token has one row for each of its experts, and rows are sorted by expert. All experts are one product, with as
+//! many rows for each as tokens take it: `rows(…).in_groups(&offsets)` forward and for the gradients of rows,
+//! `depth(…).in_groups(…)` for the gradients of weights, which sum over rows. The first product gathers the tokens'
+//! rows while it runs. The last one scatters its results: a token's first expert's results are where tokens are, its
+//! second one's behind them. So sums for tokens read plain tensors.
 
 use epilogue::gemm::{depth, rows};
 use epilogue::prelude::*;
@@ -21,7 +21,7 @@ use crate::expressions::{Combined, Gathered, Ordered, ScoreGradient, Top};
 use crate::products::{Down, Router, RowGradient, Swiglu, SwigluBackward, TokenGradient, WeightGradient};
 use crate::values::tensor;
 
-/// What a run is given.
+/// The inputs of a run.
 pub(crate) struct Inputs {
     /// `[tokens, columns]`
     pub(crate) x: DeviceTensor,
@@ -38,26 +38,26 @@ pub(crate) struct Inputs {
     pub(crate) d_out: DeviceTensor,
 }
 
-/// Who computes what: `[top, tokens]` of each token's experts, the largest weight's first, and what the order of rows is.
+/// The experts' work: `[top, tokens]` of each token's experts, the largest weight's first, and the order of rows.
 pub(crate) struct Choices {
     pub(crate) experts: DeviceTensor,
     pub(crate) weights: DeviceTensor,
     /// `[experts + 1]`
     pub(crate) offsets: DeviceTensor,
-    /// Of each row, `[rows]`.
+    /// One for each row, `[rows]`.
     pub(crate) tokens: DeviceTensor,
     pub(crate) choices: DeviceTensor,
     pub(crate) weights_of_rows: DeviceTensor,
 }
 
-/// What a run computes; every run writes the same memory.
+/// The results of a run; every run writes the same memory.
 pub(crate) struct Values {
     pub(crate) probabilities: DeviceTensor,
     /// `[rows, hidden]`
     pub(crate) g: DeviceTensor,
     pub(crate) u: DeviceTensor,
     pub(crate) h: DeviceTensor,
-    /// Of each choice, `[top, tokens, columns]`.
+    /// One for each choice, `[top, tokens, columns]`.
     pub(crate) y: DeviceTensor,
     pub(crate) out: DeviceTensor,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Gradients {
     pub(crate) d_y: DeviceTensor,
     /// `[rows, 2 · hidden]`: of gates, then of what they let up.
     pub(crate) d_gate_up_rows: DeviceTensor,
-    /// Of each choice, `[top, tokens, columns]`.
+    /// One for each choice, `[top, tokens, columns]`.
     pub(crate) d_rows: DeviceTensor,
     pub(crate) d_scores: DeviceTensor,
     pub(crate) d_x_of_experts: DeviceTensor,

@@ -1,4 +1,4 @@
-//! What a block gave beside what the loops give.
+//! Compares a block's results with those of the loops.
 
 use epilogue::ElementType;
 
@@ -42,7 +42,7 @@ pub(crate) fn results(block: &Block, data: &Data, element: ElementType) -> Resul
     let Exact { probabilities, out, d_x, d_router, d_gate_up, d_down } = exact(data, &experts);
     likeliest(&experts, &probabilities, &data.sizes)?;
     let (values, gradients) = (&block.values, &block.gradients);
-    // What the router gives is f32 whatever its operands are. Experts have a matrix each.
+    // The router's results are f32 whatever its operands are. Experts have a matrix each.
     let (one, each) = (1, data.sizes.experts);
     let compared = [
         ("probabilities", &values.probabilities, probabilities, one, bound(ElementType::F32)),
@@ -88,8 +88,8 @@ fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(0.0, |a, b| if b <= a || a.is_nan() { a } else { b })
 }
 
-/// Whether each token's experts are different ones, likeliest first, and none is left that is likelier. What f32 can't tell
-/// apart may be in any order.
+/// Whether each token's experts are different ones, likeliest first, and none is left that is likelier. Probabilities
+/// that f32 can't tell apart may be in any order.
 fn likeliest(experts: &[i32], probabilities: &[f64], sizes: &Sizes) -> Result<()> {
     let Sizes { tokens, experts: all, top, .. } = *sizes;
     for (token, p) in probabilities.chunks(all).enumerate() {

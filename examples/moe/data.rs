@@ -1,5 +1,5 @@
-//! Everything that is generated. All numbers are multiples of powers of two with at most 8 bits, so bf16 and f32 have them
-//! exactly, and the loops compute with the same ones.
+//! Everything that is generated. All numbers are multiples of powers of two with at most 8 bits. So bf16 and f32 have
+//! them exactly, and the loops compute with the same ones.
 
 /// How large a block is.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    /// What is added to an expert's score for every token.
+    /// The number that is added to an expert's score for every token.
     fn bias(self, expert: usize, sizes: &Sizes) -> f64 {
         match self {
             Self::Even => 0.0,

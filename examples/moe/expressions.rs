@@ -1,4 +1,4 @@
-//! What is computed between products, by tensor expressions. Sizes are those of a run, but for the number of experts that a
+//! Computations between products, by tensor expressions. Sizes are those of a run, but for the number of experts that a
 //! token takes: sums over these are written out, in their order.
 
 use epilogue::prelude::*;

@@ -3,7 +3,7 @@
 
 use crate::data::{Data, Sizes};
 
-/// What the block should give.
+/// The results that the block should give.
 pub(crate) struct Exact {
     pub(crate) probabilities: Vec<f64>,
     pub(crate) out: Vec<f64>,

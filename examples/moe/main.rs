@@ -4,9 +4,10 @@
 //! cargo run --release -p epilogue-moe
 //! ```
 //!
-//! It runs three cases: tokens that are spread evenly over the experts, tokens of which a few experts take most, and experts
-//! that no token takes. Each is held against plain loops in f64 (`loops.rs`), and the time of every part is printed.
-//! `--device cuda` runs on the first GPU; `--device emulated-sm_80` and `emulated-sm_90a` run a tiny block in ptx-vm.
+//! It runs three cases: tokens that are spread evenly over the experts, a few experts that take most tokens, and
+//! experts that no token takes. Each is held against plain loops in f64 (`loops.rs`), and the time of every part is
+//! printed. `--device cuda` runs on the first GPU; `--device emulated-sm_80` and `emulated-sm_90a` run a tiny block in
+//! ptx-vm.
 //!
 //! `block.rs` draws the block, `forward.rs` and `backward.rs` run it; `products.rs` has the epilogues of its products,
 //! `expressions.rs` what is between products, and `sort.rs` the order of the rows.

@@ -1,8 +1,8 @@
 //! The order of the rows that experts compute: sorted by expert, so that each expert has a range of them.
 //!
-//! It is a counting sort on the host. A tensor expression says what each element of a result *is*, and the place of a row is
-//! what has to be found: that would be a search for each row. The host reads one number for each token and expert, which on a
-//! GPU is the only moment at which it waits for the device.
+//! It is a counting sort on the host. A tensor expression says what each element of a result *is*, and the place of a
+//! row is what has to be found: that would be a search for each row. The host reads one number for each token and
+//! expert. On a GPU this is the only moment at which it waits for the device.
 
 /// Where everything is. A *choice* is a token's `j`-th expert, and has the number `j · tokens + token`.
 #[derive(Debug, PartialEq)]

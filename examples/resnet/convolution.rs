@@ -7,10 +7,10 @@ use crate::Result;
 use crate::kernels::{Activated, ActivatedInTraining, Joined, JoinedInTraining, Projected, ProjectedInTraining};
 use crate::network::Mode;
 
-/// What is added to variances.
+/// The number that is added to variances.
 pub(crate) const EPSILON: f64 = 1e-5;
 
-/// What follows the batch normalisation.
+/// The operation after the batch normalisation.
 #[derive(Clone, Copy)]
 pub(crate) enum After {
     Nothing,
@@ -40,7 +40,7 @@ enum Plan {
     JoinedInTraining(Gemm<JoinedInTraining>),
 }
 
-/// Filters as runs take them: packed once where the device packs, which is the CPU.
+/// Filters as runs take them: packed once if the device packs, which is the CPU.
 enum Filters {
     Packed(Packed),
     Plain(gemm::Filter),
@@ -77,7 +77,7 @@ pub(crate) struct Convolution {
     pub(crate) mode: Mode,
     /// `[K, R, S, C]`.
     pub(crate) weights: DeviceTensor,
-    /// Of each channel: what is multiplied and what is added, in inference the variance and mean included.
+    /// The factor and the summand of each channel, in inference the variance and mean included.
     pub(crate) scale: DeviceTensor,
     pub(crate) shift: DeviceTensor,
     /// The batch's, after a run in training.
@@ -128,7 +128,7 @@ impl Convolution {
             (0..count).map(|_| from + (to - from) * random.f32()).collect()
         };
         let weights = device.tensor(&uniform(number * inputs, -bound, bound), [number, size, size, channels])?;
-        // What is added to a shortcut is small, or values would grow from block to block.
+        // The summand of a shortcut is small, or values would grow from block to block.
         let largest = if after.shortcut().is_some() { 0.5 } else { 1.2 };
         let scale = device.tensor(&uniform(number, 0.5 * largest, largest), [number])?;
         let shift = device.tensor(&uniform(number, -0.2, 0.2), [number])?;

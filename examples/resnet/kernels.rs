@@ -13,7 +13,7 @@ pub(crate) fn activated(accum: Accum, scale: RowVector, shift: RowVector) -> Ten
     y
 }
 
-/// The same of a shortcut, which has no activation of its own.
+/// The convolution of a shortcut, which has no activation of its own; the batch normalisation is known.
 #[epilogue]
 pub(crate) fn projected(accum: Accum, scale: RowVector, shift: RowVector) -> Tensor {
     let y = accum * scale + shift;
@@ -41,7 +41,7 @@ pub(crate) fn activated_in_training(
     (y, mean, variance)
 }
 
-/// The same of a shortcut.
+/// The convolution of a shortcut in training.
 #[epilogue]
 pub(crate) fn projected_in_training(
     accum: Accum,
@@ -55,7 +55,7 @@ pub(crate) fn projected_in_training(
     (y, mean, variance)
 }
 
-/// The same of the end of a block.
+/// The convolution at the end of a block in training.
 #[epilogue]
 pub(crate) fn joined_in_training(
     accum: Accum,

@@ -1,4 +1,5 @@
-//! What a convolution must give, by plain loops in f64, with the error that sums of f32s may have in any order.
+//! The results that a convolution must give, by plain loops in f64, with the error that sums of f32s may have in any
+//! order.
 //!
 //! Two channels of every convolution are computed, at every place of every image, from what the convolution read.
 

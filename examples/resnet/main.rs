@@ -5,11 +5,11 @@
 //! cargo run --release -p epilogue-resnet -- --images 4
 //! ```
 //!
-//! It runs twice: as in inference, where a batch normalisation is a factor and a summand for each channel, and as in a
-//! training, where the convolution's own launch gives the batch's means and variances, and normalises by them. Both are
-//! compared with plain loops in f64 (`loops.rs`), two channels of every convolution at all places. `--device emulated` does the
-//! same with a tiny network in ptx-vm; `beside_torch.py` compares the time with torch's. `network.rs` has the network, and
-//! `kernels.rs` what is computed.
+//! It runs twice: first as in inference, where a batch normalisation is a factor and a summand for each channel. Then
+//! as in training, where the convolution's own launch gives the batch's means and variances, and normalises by them.
+//! Both are compared with plain loops in f64 (`loops.rs`), two channels of every convolution at all places.
+//! `--device emulated` does the same with a tiny network in ptx-vm; `beside_torch.py` compares the time with torch's.
+//! `network.rs` has the network, and `kernels.rs` what is computed.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

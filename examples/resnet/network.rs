@@ -1,4 +1,4 @@
-//! The network: a list of steps, each of which reads what earlier ones made.
+//! The network: a list of steps. Each reads the values that earlier ones made.
 //!
 //! ```text
 //! image ─► 7×7 ─► pool ─► blocks: 3 of 64, 4 of 128, 6 of 256, 3 of 512 channels ─► mean ─► classes
@@ -7,8 +7,8 @@
 //!              └────────► (1×1) ────────┘
 //! ```
 //!
-//! Each arrow to a convolution is one launch, with its batch normalisation, activation and sum. Of a stage's first block the
-//! 3×3 convolution has the stride, and a convolution makes its shortcut fit.
+//! Each arrow to a convolution is one launch, with its batch normalisation, activation and sum. In a stage's first
+//! block the 3×3 convolution has the stride, and a convolution makes its shortcut fit.
 
 use epilogue::prelude::*;
 
@@ -34,7 +34,7 @@ impl Size {
         Self { images, extent: 224, width: 64, blocks: [3, 4, 6, 3], classes: 1000 }
     }
 
-    /// The same with few channels and one block a stage, for emulated devices and tests.
+    /// A network with few channels and one block a stage, for emulated devices and tests.
     pub(crate) const fn tiny(images: usize) -> Self {
         Self { images, extent: 40, width: 8, blocks: [1, 1, 1, 1], classes: 10 }
     }
@@ -126,7 +126,7 @@ impl Builder<'_> {
         Ok(self.network.values.len() - 1)
     }
 
-    /// A convolution of so many filters, of this size and stride.
+    /// A convolution of this number of filters, of this size and stride.
     fn convolve(&mut self, input: usize, filters: [usize; 3], after: After) -> Result<usize> {
         let x = &self.network.values[input];
         let convolution = Convolution::new(self.device, x, filters, (after, self.mode), &mut self.random)?;

@@ -33,7 +33,7 @@ fn every_convolution_is_what_loops_give() {
 fn the_comparison_finds_another_result() {
     for mode in [Mode::Inference, Mode::Training] {
         let mut network = ran(&Device::cpu(), mode);
-        // What step 3 made, in the place of what it should have made.
+        // The values of step 3, in the place of the right ones.
         let mut values: Vec<f32> = network.values[4].to_vec().expect("values");
         values.iter_mut().for_each(|x| *x *= 1.001);
         let shape = network.values[4].shape().to_vec();

@@ -8,7 +8,7 @@ use crate::network::{Network, Work};
 /// The times of steps, run by run.
 pub(crate) struct Times {
     last: Instant,
-    /// Of each step, in seconds.
+    /// The times of each step, in seconds.
     steps: Vec<Vec<f64>>,
 }
 

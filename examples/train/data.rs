@@ -23,8 +23,8 @@ fn words(seed: u32, stream: u32, first: u32) -> impl Iterator<Item = u32> {
 
 /// The features, `[ROWS, FEATURES]`, and the class of each row.
 ///
-/// Features are odd multiples of 1/256 between -1 and 1. Of the first four, the class says whether the first two agree in
-/// sign, and whether the other two do: which no single layer can tell.
+/// Features are odd multiples of 1/256 between -1 and 1. The class says of the first four whether the first two agree
+/// in sign, and whether the other two do: which no single layer can tell.
 pub(crate) fn batch(seed: u32, step: u32) -> (Vec<f32>, Vec<i64>) {
     let count = (ROWS * FEATURES) as u32;
     let x: Vec<f32> = words(seed, 0, step.wrapping_mul(count))

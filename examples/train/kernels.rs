@@ -3,7 +3,7 @@
 use epilogue::prelude::*;
 use epilogue::te::{self, TeError, Tensor, auto};
 
-/// What of `x` is left by dropout, by its random number `u`.
+/// Dropout of `x` by its random number `u`.
 #[elementwise]
 fn dropout(x: f32, u: f32, p: f32) -> f32 {
     if u < p { 0.0 } else { x / (1.0 - p) }
@@ -60,7 +60,7 @@ pub(crate) fn descend(
     (velocity, weights)
 }
 
-/// The same step for vectors, whose gradients are sums that the products' epilogues give.
+/// The step of `descend` for vectors. Their gradients are sums that the products' epilogues give.
 pub(crate) struct DescendVectors {
     gradient: Tensor,
     velocity: Tensor,

@@ -34,7 +34,7 @@ struct Plans {
     descend_vectors: DescendVectors,
 }
 
-/// What a step computes on its way; every step writes the same memory.
+/// Intermediate values of a step; every step writes the same memory.
 struct Values {
     z: DeviceTensor,
     h: DeviceTensor,

@@ -1,4 +1,5 @@
-//! What is learned: three weights, each with its velocity, and all vectors in one tensor, so that one kernel updates them.
+//! The learned parameters: three weights, each with its velocity, and all vectors in one tensor, so that one kernel
+//! updates them.
 
 use epilogue::{Device, DeviceTensor};
 

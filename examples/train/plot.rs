@@ -18,7 +18,7 @@ const HEIGHT: f64 = 360.0;
 /// Around the axes.
 const MARGIN: f64 = 44.0;
 
-/// The curve over the steps; `expected`, where there is one, is a wide pale line behind it.
+/// The curve over the steps; `expected`, if there is one, is a wide pale line behind it.
 pub(crate) fn svg(losses: &[f64], expected: Option<&[f64]>) -> String {
     let expected = expected.map(|expected| &expected[..expected.len().min(losses.len())]);
     let most = losses.iter().copied().filter(|loss| loss.is_finite()).fold(0.5, f64::max);

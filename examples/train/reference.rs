@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::Result;
 
-/// The largest difference that counts as rounding. A loss is the mean of 256 numbers near 1 with errors of a few 2^-24, and
-/// steps hand on what the steps before have rounded: 300 steps with AVX-512 differ by 9e-7. Other masks of dropout make a
-/// difference of 1.6e-3 in the first step.
+/// The largest difference that counts as rounding. A loss is the mean of 256 numbers near 1 with errors of a few 2^-24,
+/// and steps hand on earlier rounding: 300 steps with AVX-512 differ by 9e-7. Other masks of dropout make a difference
+/// of 1.6e-3 in the first step.
 pub(crate) const TOLERANCE: f64 = 1e-5;
 
 pub(crate) struct Reference {

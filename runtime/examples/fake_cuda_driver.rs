@@ -1,10 +1,11 @@
-//! A CUDA driver without a GPU: what `tests/devices/` loads in place of `libcuda.so` where there is none.
+//! A CUDA driver without a GPU: what `tests/devices/` loads in place of `libcuda.so` if there is none.
 //!
-//! It does no work until it must. Streams are queues whose operations run when something waits for them, or, with
-//! `FAKE_DRIVER_ORDER=random`, also at random moments, each as soon as the events it waits for allow. Freed memory is
-//! overwritten, and using it ends the process. So an order that the caller failed to ask for shows as a wrong result.
-//! Kernels are not executed from their machine code: those that the test launches are written out in `kernels`.
-//! A stream that is captured takes launches and copies; whatever a real driver would refuse there ends the process.
+//! It does no work until it must. Streams are queues; their operations run when something waits for them. With
+//! `FAKE_DRIVER_ORDER=random` they also run at random moments, each as soon as the events that it waits for allow.
+//! Freed memory is overwritten, and using it ends the process. So an order that the caller failed to ask for shows as a
+//! wrong result. Kernels are not executed from their machine code: those that the test launches are written out in
+//! `kernels`. A stream that is captured takes launches and copies; whatever a real driver would refuse there ends the
+//! process.
 //!
 //! NCCL's functions are in the same library (`nccl`).
 //!
@@ -38,7 +39,7 @@ const INVALID_CLUSTER_SIZE: Status = 912;
 const MEMORY_BYTES: usize = 1 << 30;
 const CONTEXT: usize = 0x1000;
 
-/// What a kernel or a copy does; of a graph, as often as it is launched.
+/// The work of a kernel or a copy; in a graph, it is done as often as the graph is launched.
 type Work = Arc<dyn Fn(&mut Memory) + Send + Sync>;
 
 enum Operation {
@@ -56,7 +57,7 @@ struct Stream {
     capture: Option<Capture>,
 }
 
-/// What is captured of a stream, and under which number and mode.
+/// A capture of a stream: the work so far, with the capture's number and mode.
 struct Capture {
     id: u64,
     mode: c_uint,
@@ -448,7 +449,7 @@ exports! {
     cuEventQuery(event: Handle) {
         apart_from_captures(|d| {
             let recorded = d.event(event).recorded;
-            // Who asks again and again gets there.
+            // A caller that asks again and again gets there.
             if let Some((stream, count)) = recorded && d.streams[stream].done < count { d.step(stream, true); }
             if recorded.is_some_and(|(stream, count)| d.streams[stream].done < count) { NOT_READY } else { SUCCESS }
         })

@@ -24,7 +24,7 @@ macro_rules! __message_debug {
 /// Writes an error's message, and those of its sources that the message doesn't have in it.
 ///
 /// # Errors
-/// Those of the formatter.
+/// The formatter's errors.
 pub fn write(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut said = error.to_string();
     let mut source = error.source();

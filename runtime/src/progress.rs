@@ -15,17 +15,17 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress<'a> {
-    /// What is done.
+    /// The work that is done.
     pub activity: Activity,
     /// Which kernel it is done to.
     pub kernel: &'a str,
     /// How many steps are done.
     pub done: usize,
-    /// Of how many; `None` where nobody knows beforehand.
+    /// The number of all steps; `None` if nobody knows beforehand.
     pub total: Option<usize>,
 }
 
-/// What takes its time.
+/// Work that takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Activity {
@@ -33,24 +33,24 @@ pub enum Activity {
     Compiling,
     /// A kernel's time is being measured.
     Measuring,
-    /// What was begun with this kernel is done.
+    /// The work that was begun with this kernel is done.
     Done,
 }
 
 impl<'a> Progress<'a> {
-    /// So many steps are done, of nobody knows how many.
+    /// `done` steps of an unknown number are done.
     #[must_use]
     pub fn new(activity: Activity, kernel: &'a str, done: usize) -> Self {
         Self { activity, kernel, done, total: None }
     }
 
-    /// The same, of this many steps.
+    /// Adds the number of all steps.
     #[must_use]
     pub fn of(self, total: usize) -> Self {
         Self { total: Some(total), ..self }
     }
 
-    /// The part that is done, from 0 to 1, where it is known of how much.
+    /// The part that is done, from 0 to 1, if it is known of how much.
     #[must_use]
     pub fn fraction(&self) -> Option<f64> {
         self.total.map(|total| self.done as f64 / total.max(1) as f64)

@@ -1,4 +1,4 @@
-//! What threads wait for each other with; `tests/locks` has it from loom in its place.
+//! The locks with which threads wait for each other; `tests/locks` has loom's in their place.
 
 use std::sync::PoisonError;
 

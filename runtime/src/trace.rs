@@ -28,7 +28,7 @@ pub const fn debug<T: std::fmt::Debug>(value: T) -> T {
     value
 }
 
-/// What stands for a span where there are none.
+/// Stands in for a span without the feature `tracing`.
 #[cfg(not(feature = "tracing"))]
 #[derive(Debug)]
 pub struct NoSpan;

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What every process stores under a key: the same bytes, as the same compiler would make.
+/// The content that every process stores under a key: the same bytes, as one compiler would make them.
 fn content(key: u32) -> Vec<u8> {
     (0..20_000 + key * 7_000).flat_map(|i| (i.wrapping_mul(2_654_435_761) ^ key).to_le_bytes()).collect()
 }

@@ -117,12 +117,12 @@ impl Writer {
         writeln!(self, "#line {next} {file:?}");
     }
 
-    /// What was written.
+    /// The written text.
     pub(crate) fn text(self) -> String {
         self.text
     }
 
-    /// What was written, as a value in a template: without the last line's end.
+    /// The written text as a value in a template: without the last line's end.
     pub(crate) fn value(self) -> String {
         let mut text = self.text();
         text.pop();

@@ -64,19 +64,20 @@
 //! # How it is made
 //! - Both products are a [`Parallel`]. It plans, runs chunk by chunk and keeps memory. A division by columns or by rows
 //!   adds the plans, and the work on a chunk before and after the ranks exchange it.
-//! - A [`RowParallel`] is two plans. The first gives partial sums (`partial_product`), in f32. The second is the epilogue,
-//!   with its accumulators read from memory: a product of which nothing is multiplied (`trees`). So every epilogue works,
-//!   in phases too, and kernels know nothing of ranks. With [`Place::Before`] there is one plan: the epilogue's own.
-//! - Chunks are views of the rows of A and of the arguments (`rows`). Each chunk's sums are in an allocation of their own,
-//!   so that work on the two streams waits for just what it needs, by the runtime's order of uses.
+//! - A [`RowParallel`] is two plans. The first gives partial sums (`partial_product`), in f32. The second is the
+//!   epilogue, with its accumulators read from memory: a product without a multiplication (`trees`). So every epilogue
+//!   works, in phases too, and kernels know nothing of ranks. With [`Place::Before`] there is one plan: the epilogue's
+//!   own.
+//! - Chunks are views of the rows of A and of the arguments (`rows`). Each chunk's sums are in an allocation of their
+//!   own. So work on the two streams waits only for the chunk that it needs, by the runtime's order of uses.
 //! - A run first goes through all of it on a dry stream: everything is checked and compiled. Then the ranks tell each other
 //!   what they are about to do, or why they can't (`agreement`). With NCCL that waits for the GPU, so it is done at the
 //!   first run of a shape; between threads, at every run.
 //! - A part of the rows or columns gives reductions across it, and positions, another meaning: planning refuses these.
 //!
 //! # Limits
-//! Operands are matrices of floats. A sum that is multiplied by a host scalar of 0 gives 0, whatever the sum is. With NCCL,
-//! ranks that run different shapes all of which they have agreed on before are not noticed, except with `always_agree`.
+//! Operands are matrices of floats. A sum that is multiplied by a host scalar of 0 gives 0, whatever the sum is. With
+//! NCCL, ranks may run different shapes after agreeing on each of them; only `always_agree` notices this.
 
 mod agreement;
 mod column;

@@ -211,7 +211,7 @@ impl<E> RowParallel<E> {
             let names = tree.argument_names().collect();
             return Err(gemm::Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), names }.into());
         }
-        // Outputs of all rows stand for the results, of which a rank may have a part only.
+        // Outputs of all rows stand for the results; a rank may have only a part of them.
         let mut given = rows::whole(inputs)?;
         for output in tree.outputs() {
             let all = [rows.parts * rows.extent, n];

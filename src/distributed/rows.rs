@@ -39,7 +39,7 @@ pub(super) struct Rows {
     pub(super) parts: usize,
     /// The rows of each part.
     pub(super) extent: usize,
-    /// Those of each part that are meant.
+    /// The rows of each part that the launch has.
     pub(super) range: Range<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Rows {
     }
 }
 
-/// `0..extent` in this many parts, the last of which may be smaller; at least one.
+/// Divides `0..extent` into this many parts, at least one; the last one may be smaller.
 pub(super) fn chunks(extent: usize, chunks: usize) -> Vec<Range<usize>> {
     let length = extent.div_ceil(chunks.max(1)).max(1);
     let ranges = (0..extent.max(1).div_ceil(length)).map(|i| i * length..((i + 1) * length).min(extent));
@@ -142,7 +142,7 @@ pub(super) fn arguments(
             let needed: &[usize] = match class {
                 BroadcastClass::Tensor => &[all, columns],
                 BroadcastClass::ColumnVector => &[all],
-                // The same for all rows; the product checks it.
+                // One argument serves all rows; the product checks it.
                 BroadcastClass::RowVector | BroadcastClass::Scalar => return Ok(tensor.clone()),
             };
             if tensor.shape() == needed {

@@ -48,7 +48,7 @@ fn floats(tensor: &DeviceTensor) -> Vec<f32> {
     tensor.to_vec().expect("values")
 }
 
-/// What each rank's `work` gives, by rank.
+/// The results of the ranks' `work`, by rank.
 fn on_ranks<R: Send>(ranks: usize, work: impl Fn(&Communicator) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let work = &work;
@@ -118,7 +118,7 @@ fn row_parallel_products_are_those_of_one_device() {
     }
 }
 
-/// An epilogue that is linear, before the sum; three ranks, of which one has more of K.
+/// An epilogue that is linear, before the sum; one of the three ranks has more of K.
 #[test]
 fn an_epilogue_before_the_sum_is_computed_by_every_rank() {
     let cpu = Device::cpu();

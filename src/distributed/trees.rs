@@ -43,7 +43,7 @@ pub(super) fn of_sums(mut tree: Tree, element: ElementType) -> Result<Tree, Erro
         element: Some(element),
         site: Site::default(),
     }));
-    // There is a product, of which nothing is read.
+    // There is a product, but nothing reads it.
     tree.accumulators.truncate(1);
     Ok(tree)
 }
@@ -63,7 +63,7 @@ fn positions(tree: &ValidTree) -> impl Iterator<Item = Position> {
     })
 }
 
-/// What a tree can't have where a run has a part of the product only.
+/// A part of the product, which limits the trees that a run can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Some of the rows.
@@ -72,14 +72,14 @@ pub(super) enum Part {
     Columns,
 }
 
-/// What of an epilogue needs all rows, or all columns.
+/// The first reason why an epilogue needs all rows, or all columns.
 pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
     let crosses = |reduction: &Reduction| {
         let along = match part {
             Part::Rows => BroadcastClass::ColumnVector,
             Part::Columns => BroadcastClass::RowVector,
         };
-        // What is left of the axis after the reduction has not crossed it.
+        // A result that keeps the axis has not crossed it.
         reduction.axis.result_class() != along || reduction.form == Form::Partial
     };
     if let Some(reduction) = reductions(tree).find(crosses) {

@@ -19,11 +19,11 @@ pub(super) enum Kind {
     Integer,
     /// A truth value.
     Truth,
-    /// What random numbers follow from.
+    /// The seed and offset of random numbers.
     Seed,
 }
 
-/// What checking finds out about a node.
+/// A node's extent, type and phase, as checking finds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     /// The class of its extent.
@@ -34,7 +34,7 @@ pub(super) struct Fact {
 }
 
 impl Fact {
-    /// Of the phase of its operands, which is set when those are known.
+    /// Has phase 0; the caller sets its operands' phase when that is known.
     pub(super) const fn new(class: BroadcastClass, ty: Kind) -> Self {
         Self { class, ty, phase: 0 }
     }
@@ -403,7 +403,7 @@ fn function_fault(function: &'static Function) -> Option<(&'static str, String)>
     function_fault_within(function)
 }
 
-/// The same for a function that is not too long: it takes time by its operations.
+/// Finds a mistake in a function that is not too long: the time grows with its operations.
 fn function_fault_within(function: &'static Function) -> Option<(&'static str, String)> {
     let fault = |reason: String| Some((function.name(), reason));
     let names = function.parameters().iter().copied().chain([function.name()]);

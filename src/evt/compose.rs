@@ -2,7 +2,7 @@
 //!
 //! A mean needs no state of its own: it is a sum and a division. Composed reductions become the values that they are
 //! made of. So everything behind validation (phases, emitters, the CPU's programs, the reference, drawings) knows only
-//! the six [`ReduceOp`]s, and each of these is a reduction as if the user had written it:
+//! the six [`ReduceOp`]s. Each of these is a reduction as if the user had written it:
 //!
 //! ```text
 //! Any(t)        r = AbsMax(if t { 1 } else { 0 });       r != 0
@@ -37,7 +37,7 @@ use super::{
 use crate::expr::Op;
 
 impl Simplifier<'_> {
-    /// What a reduction of `x` is made of; gives its result.
+    /// Adds the values that a reduction of `x` is made of; gives its result.
     pub(super) fn composed(&mut self, composed: Composed, x: ValueId, site: Site) -> ValueId {
         Composition { simplifier: self, composed, site }.of(x)
     }
@@ -231,7 +231,7 @@ mod tests {
         same(&mean(Axis::Row, false), &[1.0, 4.0, 7.0, 10.0]);
         same(&mean(Axis::Column, false), &[1.5, 2.5, 3.5, 7.5, 8.5, 9.5]);
         same(&mean(Axis::All, false), &[2.5, 8.5]);
-        // Of all batches, and the same for each.
+        // Over all batches, and the result is the same for each.
         same(&mean(Axis::Row, true), &[4.0, 7.0, 4.0, 7.0]);
         same(&mean(Axis::Column, true), &[4.5, 5.5, 6.5, 4.5, 5.5, 6.5]);
         same(&mean(Axis::All, true), &[5.5; 2]);

@@ -1,6 +1,7 @@
 //! The cost of an epilogue, in terms that don't depend on threads or tiles.
 
-/// What the epilogue reads, writes, computes and keeps in registers, per element of the product unless noted otherwise.
+/// Elements read and written, operations and registers of the epilogue, per element of the product unless noted
+/// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Accumulators that are read: products of A and one B each.
@@ -50,8 +51,8 @@ impl Cost {
         if self.accumulators == 0 { 1 } else { self.accumulators }
     }
 
-    /// The cost of sweeps over a tile, of which this is the whole's: each computes what it computes, and memory is read and
-    /// written for all of them.
+    /// The cost of sweeps over a tile, if `self` is the cost of the whole: each sweep has its own operations, and
+    /// memory is read and written once for all of them.
     pub(super) fn of_sweeps(self, sweeps: &[&Self]) -> Self {
         let sum = |of: fn(&Self) -> usize| sweeps.iter().map(|sweep| of(sweep)).sum();
         Self {

@@ -16,7 +16,7 @@ pub struct TreeError {
     pub file: &'static str,
     /// The place in that file; line 0 if unknown.
     pub site: Site,
-    /// What is wrong.
+    /// The mistake.
     #[source]
     pub mistake: Mistake,
 }
@@ -51,7 +51,7 @@ pub enum Mistake {
     /// A backward pass that `#[epilogue(backward)]` was to make has no derivative somewhere.
     #[error("{reason}")]
     Derivative {
-        /// What [`DeriveError`](super::derive::DeriveError) says.
+        /// The message of the [`DeriveError`](super::derive::DeriveError).
         reason: String,
     },
     /// An operand is not an earlier node of the same tree.
@@ -121,7 +121,7 @@ pub enum Mistake {
         "`integer` reads a parameter that holds integers, and {what} is computed; `floor`, `ceil` and `round` give whole numbers"
     )]
     IntegerOfValue {
-        /// What it was given.
+        /// The value that was given.
         what: String,
     },
     /// `integer` of a parameter that doesn't hold integers.
@@ -129,7 +129,7 @@ pub enum Mistake {
     NoIntegers {
         /// The parameter.
         name: &'static str,
-        /// What it holds.
+        /// The parameter's element type.
         element: ElementType,
         /// Its class.
         class: ParameterClass,
@@ -143,7 +143,7 @@ pub enum Mistake {
     /// `random` of a value.
     #[error("`random` takes a parameter of the class `Seed`, and {what} is a value; declare a `Seed`")]
     NoSeed {
-        /// What it was given.
+        /// The value that was given.
         what: String,
     },
     /// A seed of another element type.
@@ -151,7 +151,7 @@ pub enum Mistake {
     SeedElement {
         /// The parameter.
         name: &'static str,
-        /// What was written.
+        /// The element type that was written.
         element: ElementType,
     },
     /// Bits with an element type.
@@ -161,7 +161,7 @@ pub enum Mistake {
     BitsElement {
         /// The parameter.
         name: &'static str,
-        /// What was written.
+        /// The element type that was written.
         element: ElementType,
     },
     /// A number or an integer returned as bits.
@@ -173,7 +173,7 @@ pub enum Mistake {
     /// `real` of a number.
     #[error("`real` makes a number of an integer, and {what} is a number already; leave `real` out")]
     RealOfNumber {
-        /// What it was given.
+        /// The value that was given.
         what: String,
     },
     /// A cast to truth values.
@@ -181,7 +181,7 @@ pub enum Mistake {
         "`cast` rounds numbers, and bool is not a type of numbers; of {what}, a comparison such as `x != 0.0` is the truth value"
     )]
     CastToBool {
-        /// What is cast.
+        /// The value that is cast.
         what: String,
     },
     /// A truth value returned as numbers.
@@ -231,7 +231,7 @@ pub enum Mistake {
     /// A name that compilers need not take.
     #[error("the name of {what}, `{}`, has {} bytes, and at most {most} are allowed: give it a shorter one", shortened(name), name.len())]
     LongName {
-        /// What has the name.
+        /// The thing with the name.
         what: &'static str,
         /// The name.
         name: &'static str,
@@ -273,7 +273,7 @@ pub enum Mistake {
     Reducer {
         /// Its name.
         name: &'static str,
-        /// What doesn't fit.
+        /// The parts that don't fit.
         reason: String,
     },
     /// A chain of too many reductions.
@@ -286,14 +286,14 @@ pub enum Mistake {
         /// The one before it.
         before: String,
     },
-    /// A chain of too many reductions, the last of which is two.
+    /// A chain of too many reductions, if the last one is two.
     #[error(
         "the reduction {what} is a `{op}`, which is two reductions, one after the other: with it the chain has {length}, and a chain has at most {MAX_CHAIN}; return {before}, and go on in another epilogue"
     )]
     ComposedChain {
         /// The reduction.
         what: String,
-        /// What it computes.
+        /// Its operation.
         op: &'static str,
         /// How many reductions the chain would have.
         length: usize,
@@ -303,7 +303,7 @@ pub enum Mistake {
     /// A reduction of values that are the same along an axis, and are computed from a reduction.
     #[error("{what} {}; return it and reduce it with `te`", counted(*.class))]
     ReducedAgain {
-        /// What is reduced.
+        /// The value that is reduced.
         what: String,
         /// How it extends.
         class: BroadcastClass,
@@ -432,7 +432,7 @@ const fn parameter_name(class: ParameterClass) -> &'static str {
     }
 }
 
-/// What to do about a parameter that is returned: only a `Tensor` is updated in place.
+/// Advice about a parameter that is returned: only a `Tensor` is updated in place.
 fn returned_advice(name: &str, class: ParameterClass) -> String {
     match class {
         ParameterClass::Tensor => format!("declare it `TensorMut`, or return a copy: `let copy = {name};`"),

@@ -1,7 +1,8 @@
 //! The range of a tree's integers, which determines how many bits they need.
 //!
 //! An integer is an `i64`, and wraps. If no value of a tree can leave the range of an `i32`, kernels compute all of its
-//! integers in 32 bits, with the same results and half the registers; else all in 64. The CPU always computes in 64.
+//! integers in 32 bits. The results are the same, in half the registers. Otherwise kernels compute all integers in
+//! 64 bits. The CPU always computes in 64.
 
 use super::{Axis, Position, Reduction, ValidParameter, Value, ValueKind, ValueType, Width};
 use crate::ElementType;
@@ -40,7 +41,7 @@ pub(super) fn never_wrap(values: &[Value], parameters: &[ValidParameter]) -> Vec
     for value in values {
         let is_integer = matches!(value.ty, ValueType::Integer(_));
         let range = if is_integer { unwrapped(&value.kind, parameters, &ranges) } else { (0, 0) };
-        // Of a choice only the integers; the condition is a truth value.
+        // Only the integers of a choice count; the condition is a truth value.
         let operands = value.kind.operands();
         let mut integers = operands.iter().filter(|id| matches!(values[id.index()].ty, ValueType::Integer(_)));
         never_wrap.push(is_integer && wrapped(range) == range && integers.all(|id| never_wrap[id.index()]));

@@ -1,4 +1,4 @@
-//! What of a tree is too long for the compilers that it goes to.
+//! Limits on a tree's names and operations, for the compilers that it goes to.
 
 use super::check::Checker;
 use super::error::MOST_CALLED;
@@ -26,7 +26,7 @@ impl Checker<'_> {
             name("a value", node.name.unwrap_or_default(), node.site, LONGEST_NAME)?;
             let Node::Call(function, _) = &node.node else { continue };
             operations = operations.saturating_add(function.operations());
-            // What one of them has too many is its own mistake.
+            // A function with too many operations is a mistake of its own.
             if operations > MOST_CALLED && function.operations() <= MOST_OPERATIONS {
                 return self.fail(node.site, Mistake::TooManyOperations { operations });
             }

@@ -50,7 +50,7 @@ pub(crate) enum Possible<T> {
 /// The conditions on positions that decide whether a tree's accumulators are needed, found out once for all rectangles.
 #[derive(Clone, Debug)]
 pub(crate) struct Conditions {
-    /// Which values are such conditions, or what they are made of.
+    /// Marks the values that are these conditions, or that conditions are made of.
     wanted: Vec<bool>,
     never_wrap: Vec<bool>,
 }
@@ -74,7 +74,7 @@ impl Conditions {
         // Operands come before those that read them; trees may be deep.
         tree.enumerate().for_each(|(id, _)| walk.value(id));
         let mut needed = Possible::Never;
-        // What is reduced matters elsewhere than in its rectangle.
+        // A reduced value matters elsewhere than in its rectangle.
         let reduced = tree.values.iter().filter_map(|value| match value.kind {
             ValueKind::Reduce(_, x) => Some(x),
             _ => None,
@@ -199,7 +199,7 @@ impl<F: FnMut(ParameterId) -> Option<i64>> Bounds for Rectangle<F> {
 /// Whether a condition may hold, and whether it may not.
 type MayHold<T> = [Possible<T>; 2];
 
-/// What is known of the values so far, by their numbers.
+/// Facts about the values so far, by their numbers.
 struct Walk<'a, B: Bounds> {
     tree: &'a ValidTree,
     conditions: &'a Conditions,
@@ -242,7 +242,7 @@ impl<B: Bounds> Walk<'_, B> {
         needs.into_iter().fold(Possible::Never, |needed, of_one| self.any(needed, of_one))
     }
 
-    /// Of what isn't followed, both.
+    /// Whether a value may be true, and whether it may be false: both, if the value isn't followed.
     fn may_hold(&self, id: ValueId) -> MayHold<B::Truth> {
         self.truths[id.index()].clone().unwrap_or([Possible::Always, Possible::Always])
     }
@@ -502,7 +502,7 @@ mod tests {
             let [rows, columns] = [0, 1].map(|axis| first[axis]..first[axis] + size[axis]);
             let holds = rows.clone().any(|row| columns.clone().any(|column| condition.holds(row as i64, column as i64)));
             prop_assert!(needs(rows.clone(), columns.clone()) || !holds);
-            // Of one element everything is known.
+            // If there is one element, everything is known.
             if size == [1, 1] {
                 prop_assert_eq!(needs(rows, columns), holds);
             }

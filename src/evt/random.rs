@@ -48,7 +48,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// What random trees may contain.
+/// The limits of random trees.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// Most operations.

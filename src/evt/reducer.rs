@@ -11,9 +11,9 @@ pub const MAX_WORDS: usize = 4;
 /// How a reduction combines values whose running result is one to four numbers: an identity, what an element becomes, how two
 /// running results combine, and what is given at the end.
 ///
-/// [`#[reducer]`](crate::prelude::reducer) makes one of a module with real Rust. By hand it is a function for each number:
-/// `lift[i]` takes an element and gives the number `i` of its running result, `combine[i]` takes all numbers of one running
-/// result and then those of the other, `finish` takes those of one.
+/// [`#[reducer]`](crate::prelude::reducer) makes one of a module with real Rust. By hand it is a function for each
+/// number: `lift[i]` takes an element and gives the number `i` of its running result. `combine[i]` takes all numbers of
+/// one running result and then all numbers of the other. `finish` takes all numbers of one.
 ///
 /// Every device combines in an order of its own, which is the same at every run. So `combine` must be associative, up to
 /// rounding, and commutative; and combined with the identity a running result must stay what it is. Nobody checks that.
@@ -97,7 +97,7 @@ impl Reducer {
         &self.finish
     }
 
-    /// What doesn't fit, if anything.
+    /// The reason why its parts don't fit, if they don't.
     pub(in crate::evt) fn misfit(&self) -> Option<String> {
         let words = self.words();
         if !(1..=MAX_WORDS).contains(&words) {

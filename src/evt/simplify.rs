@@ -1,8 +1,8 @@
 //! Constant folding, exact identities and common subexpressions, in one pass over the tree by value numbering.
 //!
-//! Only identities that hold for every value are used, so that NaN, infinities and the sign of zero survive:
-//! `x * 1`, `x / 1`, `x + -0`, `x - 0`, `--x`, `||x||`, `|-x|`, division by a power of two, equal branches of a select,
-//! casts that can't round. `x + 0` (which turns −0 into +0), `x * 0` and `x - x` stay as they are.
+//! Only identities that hold for every value are used, so that NaN, infinities and the sign of zero survive: `x * 1`,
+//! `x / 1`, `x + -0`, `x - 0`, `--x`, `||x||`, `|-x|`, division by a power of two; equal branches of a select, casts
+//! that can't round. `x + 0` (which turns −0 into +0), `x * 0` and `x - x` stay as they are.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,7 +32,7 @@ pub(super) struct Draft {
     on_memory: bool,
 }
 
-/// What makes two values equal.
+/// Two values with the same key are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Accum(usize),
@@ -231,7 +231,7 @@ impl<'a> Simplifier<'a> {
             ValueKind::Logic(logic, operands) => Key::Logic(*logic, sorted(operands)),
             ValueKind::ToReal(x) => Key::ToReal(*x),
             ValueKind::Apply(op, operands) => Key::Apply(*op, commutative_order(*op, operands)),
-            // The same operands always become either `Mul` or `Scaled`, so one key is enough for both.
+            // Equal operands always become either `Mul` or `Scaled`, so one key is enough for both.
             ValueKind::Scaled { scalar, x } => Key::Apply(Op::Mul, commutative_order(Op::Mul, &[*scalar, *x])),
             ValueKind::Call(function, operands) => Key::Call(std::ptr::from_ref(*function).addr(), operands.clone()),
             ValueKind::Cast(to, x) => Key::Cast(*to, *x),

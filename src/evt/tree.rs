@@ -20,7 +20,7 @@ pub enum BroadcastClass {
 }
 
 impl BroadcastClass {
-    /// The class of a parameter that reads such values, which an earlier launch has written.
+    /// The class of a parameter that reads values of this class from memory, where an earlier launch has written them.
     pub(in crate::evt) const fn in_memory(self) -> ParameterClass {
         match self {
             Self::Tensor => ParameterClass::Tensor,
@@ -122,7 +122,7 @@ pub enum ParameterClass {
     Scalar,
     /// One value in device memory.
     DeviceScalar,
-    /// What random numbers follow from: a seed and an offset, of 64 bits each, from the host or in device memory.
+    /// The source of random numbers: a seed and an offset, of 64 bits each, from the host or in device memory.
     Seed,
     /// M×N truth values in memory, eight columns in a byte: bit n % 8 of byte n / 8 of a row. Bits beyond the last column
     /// are not read.
@@ -213,7 +213,7 @@ pub enum ReduceOp {
     ArgMax,
     /// Where the smallest value is, likewise.
     ArgMin,
-    /// What the user's own functions give.
+    /// The user's own functions.
     User(&'static Reducer),
 }
 
@@ -298,7 +298,7 @@ pub enum ComposedOp {
     Mean,
     /// The mean of the squares of the differences to the mean: the biased variance; NaN without elements.
     Variance,
-    /// The logarithm of the sum of exponentials, which overflows only where the result does; NaN if any value is NaN; −∞
+    /// The logarithm of the sum of exponentials, which overflows only if the result does; NaN if any value is NaN; −∞
     /// without elements.
     LogSumExp,
 }
@@ -342,7 +342,7 @@ pub struct Composed {
     pub axis: Axis,
     /// Whether the batch axis is reduced too.
     pub batch: bool,
-    /// What it computes.
+    /// Its operation.
     pub op: ComposedOp,
 }
 
@@ -465,7 +465,7 @@ pub struct NodeData {
 pub struct Output {
     /// The user's name.
     pub name: &'static str,
-    /// What is stored.
+    /// The value that is stored.
     pub node: NodeId,
     /// The class that the user declared; it must be the value's.
     pub class: BroadcastClass,
@@ -488,7 +488,7 @@ pub struct Tree {
     pub(crate) nodes: Vec<NodeData>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) outputs: Vec<Output>,
-    /// Why there is no such tree, and where: of a derivative that doesn't exist.
+    /// The reason why there is no tree, and the place of the derivative that doesn't exist.
     pub(crate) refused: Option<(String, Site)>,
 }
 

@@ -186,7 +186,7 @@ pub enum ValueType {
     Integer(Width),
     /// A truth value.
     Bool,
-    /// What random numbers follow from.
+    /// The seed and offset of random numbers.
     Seed,
 }
 
@@ -228,7 +228,7 @@ pub struct Value {
     pub site: Site,
     /// Number of uses by values and outputs.
     pub uses: usize,
-    /// How many reductions must be complete before it is known, one after another: 0 where it depends on none.
+    /// How many reductions must be complete before it is known, one after another: 0 if it depends on none.
     pub phase: usize,
     /// The largest number of significant bits of any output that it reaches. Approximate instructions are allowed for
     /// 11 or fewer.
@@ -250,7 +250,7 @@ pub struct ValidParameter {
     pub site: Site,
 }
 
-/// What an output is made from its value.
+/// How an output follows from its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputKind {
     /// The value itself.
@@ -264,7 +264,7 @@ pub enum OutputKind {
 pub struct ValidOutput {
     /// The user's name.
     pub name: &'static str,
-    /// What is stored or reduced.
+    /// The value that is stored or reduced.
     pub value: ValueId,
     /// Whether it is stored or reduced.
     pub kind: OutputKind,
@@ -456,7 +456,7 @@ impl ValidTree {
         self.used_reductions_by_phase().map(|(_, reduction)| reduction)
     }
 
-    /// The same, with the phase from which on each is there.
+    /// The reductions that other values are computed from, each with the first phase that can use it.
     pub(crate) fn used_reductions_by_phase(&self) -> impl Iterator<Item = (usize, Reduction)> {
         self.values.iter().filter_map(|value| match value.kind {
             ValueKind::Reduce(reduction, _) => Some((value.phase, reduction)),

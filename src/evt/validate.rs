@@ -16,8 +16,8 @@ use crate::expr::Real;
 use crate::expr::identifier::{self, FreeNames};
 
 impl Tree {
-    /// Checks the tree for a product of the given types, resolves element types, folds constants, removes repeated and
-    /// unused values, and computes what choosing and emitting a kernel needs.
+    /// Checks the tree for a product of the given types. Resolves element types, folds constants, and removes repeated
+    /// and unused values. Computes the facts that choosing and emitting a kernel needs.
     ///
     /// # Errors
     /// [`TreeError`] says which value is wrong, why, and what to write instead.

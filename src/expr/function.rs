@@ -18,7 +18,7 @@ pub struct Function {
     operations: usize,
 }
 
-/// What an elementwise function computes.
+/// The computation of an elementwise function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// One primitive operation on the parameters in order.
@@ -63,8 +63,8 @@ pub enum ExprNode {
 }
 
 impl PartialEq for ExprNode {
-    /// Numbers are equal if their bits are. Called functions are mostly the same object, so a chain of functions in
-    /// which each calls the next twice is not compared again at each call.
+    /// Numbers are equal if their bits are. Called functions are mostly the same object. So if each function of a chain
+    /// calls the next twice, the next is not compared again at each call.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Parameter(a), Self::Parameter(b)) => a == b,
@@ -97,7 +97,7 @@ impl Function {
         Self { name, parameters: parameters.to_vec(), body: Body::Primitive(op), cuda: None, operations: 1 }
     }
 
-    /// The same function with a hand-written CUDA C++ body, which may use the parameters by name and must `return`.
+    /// Gives the function a hand-written CUDA C++ body. It may use the parameters by name and must `return`.
     #[must_use]
     pub fn with_cuda(mut self, body: &'static str) -> Self {
         self.cuda = Some(body);
@@ -116,7 +116,7 @@ impl Function {
         &self.parameters
     }
 
-    /// What it computes.
+    /// Its computation.
     #[must_use]
     pub fn body(&self) -> &Body {
         &self.body

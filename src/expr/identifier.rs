@@ -31,8 +31,8 @@ pub(crate) fn shortened(text: &str) -> String {
 /// A C++ identifier that is as close to the Rust name as possible: the same name if it is allowed.
 ///
 /// The result has only ASCII letters, digits and single underscores, doesn't begin or end with an underscore, and is
-/// not a reserved word. Names in capitals get a suffix, since macros have such names. Different Rust names can give the
-/// same result.
+/// not a reserved word. Names in capitals get a suffix, since macros have names in capitals. Different Rust names can
+/// give the same result.
 #[must_use]
 pub fn sanitize(name: &str) -> String {
     let name = name.strip_prefix("r#").unwrap_or(name);

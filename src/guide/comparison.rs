@@ -1,7 +1,8 @@
 //! Comparison: what else fuses work into matrix products, and when it is the better choice.
 //!
-//! What this page says of others was read in their documentation and source in 2026; the links say where. They change: look
-//! there before you decide. No speeds are compared, because no speed of this library on a GPU has been measured yet.
+//! This page's statements about others come from their documentation and source of 2026; the links say where. They
+//! change: look there before you decide. No speeds are compared, because no speed of this library on a GPU has been
+//! measured yet.
 //!
 //! # What each of them fuses
 //!
@@ -27,7 +28,7 @@
 //!
 //! # When something else is the better choice
 //!
-//! **cuBLASLt**, where one of its modes is what you need: then there is nothing to write. Its epilogue is not always in the
+//! **cuBLASLt**, if one of its modes is what you need: then there is nothing to write. Its epilogue is not always in the
 //! product's kernel: on an RTX 4090 [bf16 with GELU ran as two](https://github.com/karpathy/llm.c/issues/338). A user
 //! reports that its ReLU
 //! [gives 0 for NaN](https://forums.developer.nvidia.com/t/incorrect-result-of-cublasltmatmul-with-cublaslt-epilogue-relu-when-input-is-nan/329783).
@@ -41,36 +42,36 @@
 //! [some schedules](https://github.com/NVIDIA/cutlass/blob/main/include/cutlass/epilogue/collective/builders/sm90_builder.inl)
 //! take only a linear combination of A·B and C. A user finds it [slow to compile](https://github.com/NVIDIA/cutlass/issues/1042).
 //!
-//! **Triton**, where the loop itself is new: its [tutorials](https://triton-lang.org/main/getting-started/tutorials) have fused
+//! **Triton**, if the loop itself is new: its [tutorials](https://triton-lang.org/main/getting-started/tutorials) have fused
 //! attention, grouped and block-scaled products. It also runs on
 //! [GPUs of AMD](https://github.com/triton-lang/triton#compatibility), and has an interpreter for debugging. The epilogue is easy
 //! there; a whole kernel that is fast on every shape is your work.
 //!
-//! **torch.compile**, where your model is a PyTorch program. It takes the whole program, the
-//! [backward pass](https://huggingface.co/docs/transformers/v5.12.0/torch_compile) included, and
-//! [AOTInductor](https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html) makes a package that runs without Python.
-//! What is fused is its decision: a user shows a case where
-//! [the library's product was chosen, and the activation not fused](https://github.com/pytorch/pytorch/issues/180811).
+//! **torch.compile**, if your model is a PyTorch program. It takes the whole program, the [backward
+//! pass](https://huggingface.co/docs/transformers/v5.12.0/torch_compile) included, and
+//! [AOTInductor](https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html) makes a package that runs
+//! without Python. Its compiler decides about fusion: a user shows a case where [the library's product was chosen, and
+//! the activation not fused](https://github.com/pytorch/pytorch/issues/180811).
 //!
-//! **candle**, where you want models that run: it has
+//! **candle**, if you want models that run: it has
 //! [many of them](https://github.com/huggingface/candle/blob/main/README.md), with their file formats and quantised types.
 //!
-//! **burn**, where you train in Rust, with [automatic differentiation](https://docs.rs/burn-dispatch), or need GPUs of other
+//! **burn**, if you train in Rust, with [automatic differentiation](https://docs.rs/burn-dispatch), or need GPUs of other
 //! makers: ROCm, Metal, Vulkan and WebGPU are among its [backends](https://docs.rs/burn-cubecl/0.22.1/burn_cubecl/). Its fusion
 //! needs no word of yours; how you order operations and clone tensors
 //! [decides what is fused](https://github.com/tracel-ai/burn/blob/main/burn-book/src/performance/good-practices/kernel-fusion.md).
 //!
-//! **This library**, where the epilogue is your own and should be one function that reads like its formula; where you must
-//! know what runs, between which bounds results lie, and that they are the same tomorrow; or where the same function should
+//! **This library**, if the epilogue is your own and should be one function that reads like its formula; if you must
+//! know what runs, between which bounds results lie, and that they are the same tomorrow; or if the same function should
 //! run on machines without a GPU.
 //!
 //! # What this library lacks today
 //!
 //! - **Speed that was measured.** No kernel of this version has run on a GPU; they have run on emulated ones. The cost
 //!   model's times are predictions.
-//! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function, and one
-//!   launch where its rows have at most 256 columns, on Hopper 2048; beyond that each of its phases after the first is a
-//!   launch of its own on a GPU, over memory, unless all that follows is a vector.
+//! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function. It is
+//!   one launch if its rows have at most 256 columns, on Hopper 2048; beyond that, on a GPU each later phase is a
+//!   launch of its own over memory, unless all that follows is a vector.
 //! - **Gradients of images with strides by Hopper's own kernels**, and convolutions with groups of few channels: those run by
 //!   kernels for sm_80 on Hopper, too ([`Window::groups`](crate::gemm::Window::groups) says from how many on they don't).
 //! - **Chains of products in one kernel**: no attention.

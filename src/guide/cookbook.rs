@@ -1,6 +1,6 @@
 //! Recipes: how do I …?
 //!
-//! Every recipe is a whole function, and a small run on the CPU where it fits. Most runs use the same product, so that the
+//! Every recipe is a whole function, and a small run on the CPU if it fits. Most runs use the same product, so that the
 //! numbers are easy to follow:
 //!
 //! ```
@@ -21,7 +21,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where a recipe below doesn't make them itself, `device`, `a`, `b` and `d` are these. All begin with
+//! If a recipe below doesn't make them itself, `device`, `a`, `b` and `d` are these. All begin with
 //! `use epilogue::prelude::*;`. A program would keep the plan: see [`plans`](super::plans).
 //!
 //! The recipes here compute element by element; further ones are on pages of their own:
@@ -146,7 +146,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without `TensorMut`, an output must not share memory with anything that is read. Such a run is refused.
+//! Without `TensorMut`, an output must not share memory with anything that is read. A run that shares it is refused.
 //!
 //! # Scale rows and columns, to dequantise
 //!
@@ -210,8 +210,8 @@
 //! # Masks, and positions
 //!
 //! An element knows its place: [`row()`](crate::language::row), [`column()`](crate::language::column) and
-//! [`batch()`](crate::language::batch) are integers. So nothing from the future needs no mask in memory, and neither do
-//! positions whose slopes differ by head (ALiBi), where each batch is a head:
+//! [`batch()`](crate::language::batch) are integers. So a causal mask needs no memory. Neither do positions with slopes
+//! that differ by head (ALiBi), if each batch is a head:
 //!
 //! ```
 //! # use epilogue::prelude::*;
@@ -232,11 +232,12 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Of the scores above the diagonal nothing is multiplied: a tile in which no element needs the product is left out, on
-//! every device, so a causal product takes about half the time. (On two cores of a Zen 5, with the mask in memory it takes 1.6
-//! to 1.8 times as long.) That follows from conditions on positions, extents and integers that all elements share, as a
-//! sentence's length, `column() >= integer(length)`, where `length` is a `DeviceScalar<i32>` of each batch. The printed choice
-//! of a kernel says how much is known to be left out. What a mask in memory hides is multiplied.
+//! The scores above the diagonal are not multiplied: a tile in which no element needs the product is left out, on every
+//! device, so a causal product takes about half the time. (On two cores of a Zen 5, with the mask in memory it takes
+//! 1.6 to 1.8 times as long.) The conditions may compare positions, extents and integers that all elements share. An
+//! example is a sentence's length, `column() >= integer(length)`, where `length` is a `DeviceScalar<i32>` of each
+//! batch. The printed choice of a kernel says how much is known to be left out. Elements that a mask in memory hides
+//! are multiplied.
 //!
 //! Masks in memory are tensors and vectors of `bool`, which are truth values in the body; a comparison that is returned
 //! makes one, a byte for each element:

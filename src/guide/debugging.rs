@@ -1,4 +1,4 @@
-//! Debugging: a result is wrong, or something is refused. What to look at, from the top down.
+//! Debugging: a result is wrong, or something is refused. Places to look at, from the top down.
 //!
 //! | step | question | what to use |
 //! |---|---|---|
@@ -77,8 +77,8 @@
 //!
 //! # The reference
 //!
-//! The reference computes product and epilogue in f64, on code that shares nothing with the devices, and gives the interval
-//! that every element must lie in. The message names the first element outside, what it is, and what is right:
+//! The reference computes product and epilogue in f64, on code that shares nothing with the devices. It gives the
+//! interval that every element must lie in. The message names the first element outside, what it is, and what is right:
 //!
 //! ```
 //! use epilogue::gemm::Error;
@@ -118,9 +118,10 @@
 //! symbol and options, for compiling it elsewhere. [`auto::Kernel::source`](crate::te::auto::Kernel::source) and
 //! [`te::Kernel::source`](crate::te::Kernel::source) are the same of tensor expressions.
 //!
-//! [`choice`](crate::Gemm::choice) says which kernel it is. To see whether the kernel or the epilogue is wrong, plan with
-//! another kernel of the same product ([`tile`](crate::gemm::Builder::tile),
-//! [`candidate`](crate::gemm::Builder::candidate)), or without a split of K ([`SplitK::None`](crate::gemm::SplitK::None)).
+//! [`choice`](crate::Gemm::choice) says which kernel it is. To see whether the kernel or the epilogue is wrong, plan
+//! with another kernel of the same product ([`tile`](crate::gemm::Builder::tile),
+//! [`candidate`](crate::gemm::Builder::candidate)). Or plan without a split of K
+//! ([`SplitK::None`](crate::gemm::SplitK::None)).
 //!
 //! # The emulated device
 //!
@@ -153,15 +154,16 @@
 //! It is slow, so take small tensors: some tiles are enough. `Completion` says when asynchronous copies take effect: at
 //! once, as late as possible, or at random times. Run it with several seeds. Tensor expressions run on it in the same way.
 //!
-//! The library's own kernels are tested so. What is worth trying are parts that you wrote: the CUDA text of an
-//! [`#[elementwise]`](crate::prelude::elementwise) function, a [`DeviceFunction`](crate::te::DeviceFunction), a schedule that
-//! binds threads, or kernels of your own that you launch by [`runtime`](crate::runtime).
+//! The library's own kernels are tested so. Parts that you wrote are worth trying: the CUDA text of an
+//! [`#[elementwise]`](crate::prelude::elementwise) function, a [`DeviceFunction`](crate::te::DeviceFunction), a
+//! schedule that binds threads, or kernels of your own that you launch by [`runtime`](crate::runtime).
 //!
 //! ## Read a finding
 //!
-//! A finding of a race has three lines: what is missing and in which memory; the access that came first in this run; the
-//! one that came second. Each access says whether it reads or writes, its warp, lane and block, the line of the PTX, and
-//! the place in the CUDA source where the compiler noted it. Nothing makes a GPU keep the order of this run.
+//! A finding of a race has three lines: what is missing and in which memory; the access that came first in this run;
+//! the one that came second. Each access says whether it reads or writes, and its warp, lane and block. It also says
+//! the line of the PTX, and the place in the CUDA source where the compiler noted it. Nothing makes a GPU keep the
+//! order of this run.
 //!
 //! 1. Look at the memory. `shared` belongs to a block; global memory to all.
 //! 2. Look at the two agents. Two warps of one block need a barrier between the accesses; two blocks need a flag with
@@ -190,8 +192,8 @@
 //!
 //! # Tensor expressions
 //!
-//! What a scheduled program does is its loops: print them, then run them in the interpreter. It stops at the first read of
-//! memory that nothing was written to, and at the first access out of bounds.
+//! The loops of a scheduled program say what it does: print them, then run them in the interpreter. It stops at the
+//! first read of memory that nothing was written to, and at the first access out of bounds.
 //!
 //! ```
 //! use epilogue::te;
@@ -214,7 +216,7 @@
 //!   plain loops.
 //! - Wrong with yours only: take primitives away until it is right.
 //! - Wrong on a GPU only: see [the emulated device](#the-emulated-device).
-//! - Of an automatic kernel: lower the same outputs by `create_schedule` and interpret them; compare. With
+//! - For an automatic kernel, lower the same outputs by `create_schedule` and interpret them; compare. With
 //!   [`Order::Exact`](crate::te::auto::Order::Exact) the automatic kernel adds in the same order.
 //!
 //! # Caches

@@ -1,16 +1,16 @@
 //! Deployment: how do I ship a program whose kernels are compiled already?
 //!
-//! On a machine of your own, NVRTC compiles a kernel once, and the cache on disk keeps it: see
-//! [What compiles again](super::plans#what-compiles-again). The cache serves without NVRTC, too: what was compiled there
-//! once stays. A machine that others run, a container or a robot should have neither a compiler nor a folder that must be
-//! writable, and its first request should not wait for one. For those there are [bundles](crate::bundle): all
-//! kernels of a program in one file.
+//! On a machine of your own, NVRTC compiles a kernel once, and the cache on disk keeps it: see [What compiles
+//! again](super::plans#what-compiles-again). The cache serves without NVRTC, too: what was compiled there once stays. A
+//! machine that others run, a container or a robot should need neither a compiler nor a folder that must be writable.
+//! Its first request should not wait for a compiler. For those there are [bundles](crate::bundle): all kernels of a
+//! program in one file.
 //!
 //! # Make a bundle
 //!
-//! A [`bundle::Builder`](crate::bundle::Builder) gives *targets*. A target is a [`Device`](crate::Device) for a GPU that
-//! need not be there. What you plan, build or run on it is compiled and kept; nothing runs, and its tensors have shapes
-//! but no memory. So making a bundle is the start of your program, done on targets:
+//! A [`bundle::Builder`](crate::bundle::Builder) gives *targets*. A target is a [`Device`](crate::Device) for a GPU
+//! that need not be there. Kernels that you plan, build or run on it are compiled and kept; nothing runs, and its
+//! tensors have shapes but no memory. So making a bundle is the start of your program, done on targets:
 //!
 //! ```
 //! use epilogue::bundle::{Builder, Bundle};
@@ -62,11 +62,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A program does this as well as a build script. A build script needs the functions that the program has: put them in a
-//! file of their own and `include!` it in both. They may stand at other lines and in other folders: the places of your
-//! files are not part of a kernel's identity. Put the file beside the program, or into it:
-//! `Bundle::from_bytes(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.bundle")).as_slice())`.
-//! `examples/deploy.rs` in the repository is such a program.
+//! A program does this as well as a build script. A build script needs the functions that the program has: put them in
+//! a file of their own and `include!` it in both. They may stand at other lines and in other folders: the places of
+//! your files are not part of a kernel's identity. Put the file beside the program, or into it:
+//! `Bundle::from_bytes(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.bundle")).as_slice())`. `examples/deploy.rs`
+//! in the repository is a program that does this.
 //!
 //! # What to plan on the targets
 //!
@@ -78,9 +78,8 @@
 //! | shapes of automatic kernels | [`prepare`](crate::te::auto::Kernel::prepare) each; kernels of one class are kept once |
 //! | GPUs | a target for each architecture; code for `sm_80` also runs on `sm_86` and `sm_89` |
 //!
-//! A plan on a device with bundles chooses the best of the kernels that they hold, and
-//! [`choice`](crate::Gemm::choice) says so where the model ranks others before it. A kernel that you ask for (a tile, a
-//! split) must be there.
+//! A plan on a device with bundles chooses the best of the kernels that they hold. [`choice`](crate::Gemm::choice) says
+//! so if the model ranks others before it. A kernel that you ask for (a tile, a split) must be there.
 //!
 //! A program's start may also [capture](super::services#cuda-graphs) its steps as graphs; on a target that compiles their
 //! kernels.
@@ -94,14 +93,15 @@
 //! epilogue emit layer.rs --arch sm_90a --shape 4096,4096,1024 --b column --all layer/
 //! ```
 //!
-//! `layer/` then has the CUDA C++, the PTX, the machine code and `layer.h`: the kernel's parameter as a struct, the shape of
-//! its launch, how many bytes of memory it needs beside its arguments, and `layer_load` and `layer_launch`, which use the
-//! CUDA driver and nothing else. The header is for packed tensors of exactly this shape, and for one launch: an epilogue
-//! that is computed from its own reductions is refused. `tools/command/example/main.cpp` in the repository is a program
-//! that uses one. `epilogue run layer.rs` checks the same epilogue first, on random data against the reference.
+//! `layer/` then has the CUDA C++, the PTX, the machine code and `layer.h`: the kernel's parameter as a struct, the
+//! shape of its launch, and how many bytes of memory it needs beside its arguments. Its functions `layer_load` and
+//! `layer_launch` use the CUDA driver and nothing else. The header is for packed tensors of exactly this shape, and for
+//! one launch: an epilogue that is computed from its own reductions is refused. `tools/command/example/main.cpp` in the
+//! repository is a program that uses one. `epilogue run layer.rs` checks the same epilogue first, on random data
+//! against the reference.
 //!
-//! What the header says comes from [`Gemm::describe_launch`](crate::Gemm::describe_launch): a program that writes headers
-//! for another language starts there.
+//! The header's content comes from [`Gemm::describe_launch`](crate::Gemm::describe_launch): a program that writes
+//! headers for another language starts there.
 //!
 //! # What can go wrong
 //!
@@ -112,6 +112,6 @@
 //! | a kernel that is not there | [`NotInBundle`](crate::runtime::Error::NotInBundle) when it is planned, or by the first run whose tensors lie in another way; it names the kernel, what there is instead, and what to add |
 //! | this library was updated, and writes kernels in another way | the same: make the bundle anew |
 //!
-//! A device with a bundle never compiles, even where it could: what was tested is what runs. So start the program once on a
+//! A device with a bundle never compiles, even if it could: what was tested is what runs. So start the program once on a
 //! machine without NVRTC (`EPILOGUE_NVRTC=none EPILOGUE_CACHE=off`) or on an emulated device, with the bundle, before you
 //! ship it.

@@ -44,7 +44,7 @@
 //!
 //! Everything on a [`Stream`](crate::Stream) happens in order. [`Gemm::run`](crate::Gemm::run) and
 //! [`Kernel::run_bound`](crate::te::auto::Kernel::run_bound) use the device's default stream; `run_on` and `run_bound_on`
-//! take one of yours. Work on two streams is ordered where it uses one tensor and one of the two writes it; nothing else
+//! take one of yours. Work on two streams is ordered if it uses one tensor and one of the two writes it; nothing else
 //! is, so that the rest can overlap. Reading back (`to_vec`) waits for what it reads.
 //!
 //! ```
@@ -113,10 +113,11 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where an output is a float of at most 16 bits, a GPU's epilogue computes exponentials, logarithms, roots, quotients,
-//! `tanh` and `erf` for it by cheaper formulas: their error is small beside the rounding. The reference's intervals allow
-//! for that. [`fast_math(true)`](crate::gemm::Builder::fast_math) allows them for f32 outputs, too. Automatic tensor
-//! expressions do the same on a GPU under `Order::Device`, where all that a kernel stores has at most 16 bits.
+//! A GPU's epilogue has cheaper formulas for exponentials, logarithms, roots, quotients, `tanh` and `erf`. It uses them
+//! for an output that is a float of at most 16 bits: their error is small beside the rounding. The reference's
+//! intervals allow for that. [`fast_math(true)`](crate::gemm::Builder::fast_math) allows them for f32 outputs, too.
+//! Automatic tensor expressions do the same on a GPU under `Order::Device`, if all that a kernel stores has at most
+//! 16 bits.
 //!
 //! How A and B are multiplied is an [`Arithmetic`](crate::gemm::Arithmetic). `Exact`, the default, is as exact as the
 //! operands. The others give up accuracy for speed, and are never chosen for you:
@@ -157,7 +158,7 @@
 //! # Special numbers
 //!
 //! The functions of the language give this in f32, on every device. `largest` and `least` are the largest and the least
-//! positive f32. At ±∞ a function is its limit, where it has one. Results of 16 bits are these, rounded.
+//! positive f32. At ±∞ a function is its limit, if it has one. Results of 16 bits are these, rounded.
 //!
 #![doc = include_str!("special_numbers.md")]
 //!
@@ -166,9 +167,9 @@
 //!
 //! # Bad data
 //!
-//! Shapes, types and overlaps are checked before a run writes anything. What the data hold can only be seen while it runs:
-//! an index outside of its tensor, or an integer divided by zero. That is a [`DataError`](crate::DataError), and no kernel
-//! reads or writes outside of its memory.
+//! Shapes, types and overlaps are checked before a run writes anything. Errors of the data can only be seen while it
+//! runs: an index outside of its tensor, or an integer divided by zero. That is a [`DataError`](crate::DataError), and
+//! no kernel reads or writes outside of its memory.
 //!
 //! ```
 //! use epilogue::{DataError, Device, ElementType, te};

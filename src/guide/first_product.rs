@@ -30,7 +30,7 @@
 //! - `relu` comes from [`ops`](crate::ops), which has the other operations too.
 //!
 //! The attribute makes a struct of the same name in CamelCase, `BiasRelu`, with the fields `bias` and `d`.
-//! [`language`](crate::language) is the page about everything that may stand in such a function.
+//! [`language`](crate::language) is the page about everything that may stand in the function.
 //!
 //! # Plan, run, read
 //!
@@ -60,8 +60,8 @@
 //! ```
 //!
 //! [`Gemm::plan`](crate::Gemm::plan) checks the function for these element types and chooses how to compute.
-//! [`run`](crate::Gemm::run) computes. It borrows the arguments for the run only. A wrong shape, a wrong element type, or
-//! an output that overlaps an input is refused before anything is written, with a message that says what is needed.
+//! [`run`](crate::Gemm::run) computes. It borrows the arguments for the run only. A wrong shape, a wrong element type,
+//! or an output that overlaps an input is refused before anything is written. The message says what is needed.
 //!
 //! # See what runs
 //!
@@ -140,8 +140,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `check` is an error where an element lies outside its interval, and names the element. The reference takes M·N·K steps
-//! on one thread, so use it for small products. It reads the inputs and writes nothing. Where the function overwrites an
+//! `check` is an error if an element lies outside its interval, and names the element. The reference takes M·N·K steps
+//! on one thread, so use it for small products. It reads the inputs and writes nothing. If the function overwrites an
 //! input (`TensorMut`), ask the reference before the run.
 //!
 //! # The same on a GPU

@@ -1,8 +1,7 @@
 //! Memory of your own: inputs read where they lie, results written where you want them, nothing copied.
 //!
-//! [`Device::tensor`](crate::Device::tensor) copies values to the device, and
-//! [`to_vec`](crate::DeviceTensor::to_vec) copies them back. What this page has copies nothing, ever: what would need a copy is
-//! an error that says so.
+//! [`Device::tensor`](crate::Device::tensor) copies values to the device, and [`to_vec`](crate::DeviceTensor::to_vec)
+//! copies them back. The functions of this page never copy: what would need a copy is an error that says so.
 //!
 //! | memory | in | out |
 //! |---|---|---|
@@ -16,9 +15,9 @@
 //! | cudarc's slices and streams | `scope.borrow_cuda`, `borrow_cuda_strided`, `borrow_cuda_mut`; [`Device::take_cuda_slice`](crate::Device::take_cuda_slice), [`Stream::of_cudarc`](crate::Stream::of_cudarc) | you have it already; [`into_cuda_slice`](crate::DeviceTensor::into_cuda_slice) |
 //! | any GPU pointer | [`DeviceTensor::from_raw_cuda`](crate::DeviceTensor::from_raw_cuda) | [`device_address`](crate::DeviceTensor::device_address) |
 //!
-//! Of a tensor of truth values (`bool`), any byte is an element: 0 is false, others are true. So slices, `Vec`s and arrays of
-//! `bool` go in, and `to_vec::<bool>` copies them out; results are written to bytes, `scope.borrow_bytes_mut(ElementType::Bool,
-//! …)`.
+//! Any byte is an element of a tensor of truth values (`bool`): 0 is false, others are true. So slices, `Vec`s and
+//! arrays of `bool` go in, and `to_vec::<bool>` copies them out; results are written to bytes,
+//! `scope.borrow_bytes_mut(ElementType::Bool, …)`.
 //!
 //! # Slices, for a while
 //!
@@ -47,9 +46,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! That the slices outlive the scope, the compiler checks. A tensor, a clone or a view that leaves it holds no memory any more:
-//! using it is [`ExchangeError::Ended`](crate::runtime::ExchangeError::Ended). What is borrowed by `borrow` can't be an output:
-//! that is [`ExchangeError::ReadOnly`](crate::runtime::ExchangeError::ReadOnly), and nothing is written.
+//! That the slices outlive the scope, the compiler checks. A tensor, a clone or a view that leaves it holds no memory
+//! any more: using it is [`ExchangeError::Ended`](crate::runtime::ExchangeError::Ended). A tensor that is borrowed by
+//! `borrow` can't be an output: that is [`ExchangeError::ReadOnly`](crate::runtime::ExchangeError::ReadOnly), and
+//! nothing is written.
 //!
 //! A plan is made once and kept, as ever; only the tensors belong to a scope:
 //!
@@ -126,7 +126,7 @@
 //! # On a GPU
 //!
 //! A GPU, and an emulated one, has memory of its own. Slices, `Vec`s, `Arc`s and arrays are refused there
-//! ([`Error::Unsupported`](crate::runtime::Error::Unsupported)), never copied in silence. DLPack tensors, cudarc's slices and raw
-//! pointers of that GPU are taken, and cudarc's slices are borrowed in a scope, too. Work on a cudarc slice comes after what
-//! cudarc has put on it, and the other way round when it is given back or the scope ends; with DLPack and raw pointers,
-//! ordering the two sides' streams is the caller's part.
+//! ([`Error::Unsupported`](crate::runtime::Error::Unsupported)), never copied in silence. DLPack tensors, cudarc's
+//! slices and raw pointers of that GPU are taken, and cudarc's slices are borrowed in a scope, too. Work on a cudarc
+//! slice comes after the work that cudarc has put on it. The order is the other way round after the slice is given back
+//! or the scope ends; with DLPack and raw pointers, ordering the two sides' streams is the caller's part.

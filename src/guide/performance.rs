@@ -82,9 +82,9 @@
 //!
 //! # Choose by hand
 //!
-//! A [`Builder`](crate::gemm::Builder) has a knob for each choice. A knob changes how a product is computed, never what.
-//! [`gemm::supports`](crate::gemm::supports) says which device has which, and its page is the table of it. A knob that a
-//! device lacks is refused by name, or left out by
+//! A [`Builder`](crate::gemm::Builder) has a knob for each choice. A knob changes how a product is computed, never
+//! what. [`gemm::supports`](crate::gemm::supports) says the knobs that each device has, and its page has the table. A
+//! knob that a device lacks is refused by name, or left out by
 //! [`ignore_unsupported_knobs`](crate::gemm::Builder::ignore_unsupported_knobs).
 //!
 //! ```
@@ -125,13 +125,13 @@
 //! # Layouts that copy
 //!
 //! A and B may lie in memory in any way, but some ways cost. Kernels for sm_90a load boxes by tensor copies, which need
-//! rows that begin at multiples of 16 bytes. 8-bit operands, and f32 ones with `Tf32`, must be contiguous along K there,
-//! too. An operand that is not is copied to the plan's own memory before the product, at every run, or the product goes to
-//! a kernel for sm_80, whichever the model says is faster. The choice says so, and
+//! rows that begin at multiples of 16 bytes. 8-bit operands, and f32 ones with `Tf32`, must be contiguous along K
+//! there, too. Other operands are copied to the plan's own memory before the product, at every run, or the product goes
+//! to a kernel for sm_80. The model takes the faster way. The choice says so, and
 //! [`Candidate::repacking`](crate::gemm::Candidate::repacking) has the reason and the predicted time.
 //!
 //! - Store weights as a linear layer does, `[N, K]`, and pass `weights.transpose()?`: that is contiguous along K.
-//! - Where rows are no multiple of 16 bytes, give them a longer stride. The tensor is then a view of a wider one:
+//! - If rows are no multiple of 16 bytes, give them a longer stride. The tensor is then a view of a wider one:
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -146,35 +146,37 @@
 //!
 //! - Plan with tensors that lie as those of the runs will. A run with another layout gets a kernel of its own, which is
 //!   compiled then, or a copy. Other extents need neither: M, N, K and strides are arguments of the kernel. But the choice
-//!   was made for the planned extents: plan again where M changes by a lot, such as for the prompt and for single tokens.
+//!   was made for the planned extents: plan again if M changes by a lot, such as for the prompt and for single tokens.
 //!
 //! # Epilogues that are computed from their own reductions
 //!
-//! A softmax needs a row's maximum before it can compute any of the row's elements. On a GPU rows of up to 256 columns (two
-//! accumulators: 128) lie in one tile, and all phases are computed there, one after another, in the product's own launch:
-//! nothing of M×N but the results is written. The same holds of columns of up to 256 rows.
+//! A softmax needs a row's maximum before it can compute any of the row's elements. On a GPU rows of up to 256 columns
+//! (two accumulators: 128) lie in one tile, and all phases are computed there, one after another, in the product's own
+//! launch: nothing of M×N but the results is written. Columns of up to 256 rows are computed likewise.
 //!
-//! On sm_90a rows of up to 4096 columns (two accumulators: 2048) lie in the tiles of a cluster, of up to 16 blocks, which
-//! tell each other their parts of a row's maximum and of its sum, through their shared memory. That is one launch, too, and
-//! writes nothing but the results. It has a price: the blocks of a cluster wait for each other after each phase, and large
-//! clusters leave some multiprocessors idle: of an H100's 132, clusters of 16 use 112 or 128. Not every GPU of this
-//! architecture has room for more than 8 blocks together; where one has not, the plan takes launches for rows of more than 2048
-//! columns. Columns of as many rows likewise.
+//! On sm_90a rows of up to 4096 columns (two accumulators: 2048) lie in the tiles of a cluster, of up to 16 blocks. The
+//! blocks exchange their parts of a row's maximum and sum through their shared memory. That is one launch, too, and
+//! writes nothing but the results. It has a price: the blocks of a cluster wait for each other after each phase, and
+//! large clusters leave some multiprocessors idle: of an H100's 132, clusters of 16 use 112 or 128. Not every GPU of
+//! this architecture has room for more than 8 blocks together; on a GPU that has not, the plan takes launches for rows
+//! of more than 2048 columns. Columns of as many rows likewise.
 //!
-//! Tiles of longer rows are in many blocks, and each phase after the first is a launch after the product's. It reads what the
-//! phase before has left in f32, in memory that the plan keeps (M·N·4 bytes, for most epilogues), so it costs its bytes, as
-//! any kernel over the result would; what it spares is the rounding between the two, and the code. The choice names the
-//! reductions, and the time it expects of each way; [`finish`](crate::gemm::Builder::finish) asks for one of them, for
-//! measurements. Sums of exponentials below a maximum, as softmaxes and losses have them, are made with the maximum: a softmax
-//! has one launch after the product's. None is needed when each result has one value a row, a column or a matrix, such as the
-//! factor of a norm, a scale or a cross-entropy: then the block that completes a reduction computes what follows from it.
+//! Tiles of longer rows are in many blocks, and each phase after the first is a launch after the product's. It reads
+//! the f32 values that the phase before has left in memory of the plan (M·N·4 bytes, for most epilogues). So it costs
+//! its bytes, as any kernel over the result would; what it spares is the rounding between the two, and the code. The
+//! choice names the reductions, and the time it expects of each way; [`finish`](crate::gemm::Builder::finish) asks for
+//! one of them, for measurements. Sums of exponentials below a maximum, as softmaxes and losses have them, are made
+//! with the maximum: a softmax has one launch after the product's. No launch is needed if each result has one value a
+//! row, a column or a matrix. Examples are the factor of a norm, a scale and a cross-entropy: then the block that
+//! completes a reduction computes what follows from it.
 //!
-//! On the CPU a thread takes some rows through all phases while they are in its cache; reductions along rows alone allow
-//! that. It saves memory traffic, but not always time: what phases leave for each other is written and read again, and of
-//! long rows it is more than a core's cache holds. By a kernel of `te::auto` over the product's result, softmax, RMSNorm and
-//! log-sum-exp took 0.95 to 1.24 times as long as fused after 4096×4096×64, 0.95 to 1.25 times after 4096×768×256, in f32 and
-//! bf16, on one and two cores of a Xeon; of rows of 16,000 elements and more softmax and RMSNorm 0.73 to 1.14 times, log-sum-exp,
-//! which keeps nothing, 0.97 to 1.18 times (`cargo bench --bench phases`). So measure both.
+//! On the CPU a thread takes some rows through all phases while they are in its cache; reductions along rows alone
+//! allow that. It saves memory traffic, but not always time: what phases leave for each other is written and read
+//! again, and of long rows it is more than a core's cache holds. The alternative is a kernel of `te::auto` over the
+//! product's result. In it, softmax, RMSNorm and log-sum-exp took 0.95 to 1.24 times as long as fused after
+//! 4096×4096×64. After 4096×768×256 they took 0.95 to 1.25 times as long, in f32 and bf16, on one and two cores of a
+//! Xeon; in rows of 16,000 elements and more, softmax and RMSNorm took 0.73 to 1.14 times as long. Log-sum-exp, which
+//! keeps nothing, took 0.97 to 1.18 times as long (`cargo bench --bench phases`). So measure both.
 //!
 //! # The first plan compiles
 //!
@@ -229,15 +231,14 @@
 //!
 //! # The CPU
 //!
-//! Products and automatic tensor expressions run on the calling thread and on threads of the library's own: together one for
-//! every core, or as many as rayon's variable `RAYON_NUM_THREADS` says. Called from a rayon pool of one thread, a product
-//! stays on that thread. The library's threads look for work for 0.1 ms after each call before they sleep, so calls in quick
-//! succession don't wait for them to wake up.
-//! The number of threads doesn't change a product's bits. f32 and f64 are multiplied where they lie. bf16s and 8-bit integers are
-//! multiplied as they are by CPUs with instructions for it: by AMX, which Linux grants to the process, several times as fast as
-//! f32s, and by AVX-512's dot products about twice as fast. Elsewhere they are widened first, as other narrow types are
-//! everywhere, and save memory, not arithmetic. The vector code is chosen when the program runs: AVX-512, AVX2 with FMA and
-//! F16C, or any x86-64.
+//! Products and automatic tensor expressions run on the calling thread and on threads of the library's own: together
+//! one for every core, or as many as rayon's variable `RAYON_NUM_THREADS` says. Called from a rayon pool of one thread,
+//! a product stays on that thread. The library's threads look for work for 0.1 ms after each call before they sleep. So
+//! calls in quick succession don't wait for them to wake up. The number of threads doesn't change a product's bits. f32
+//! and f64 are multiplied where they lie. bf16s and 8-bit integers are multiplied as they are by CPUs with instructions
+//! for it: by AMX, which Linux grants to the process, several times as fast as f32s, and by AVX-512's dot products
+//! about twice as fast. Elsewhere they are widened first, as other narrow types are everywhere, and save memory, not
+//! arithmetic. The vector code is chosen when the program runs: AVX-512, AVX2 with FMA and F16C, or any x86-64.
 //!
 //! `cargo bench --bench peers` holds all this against numpy, jax, onnxruntime, torch, ndarray and plain loops, in turns; the
 //! repository has its last table in `benches/results/cpu/README.md`.

@@ -57,9 +57,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! M, N, K, the batch and all strides are given at each run. The kernel stays the one that was chosen for the extents of
-//! the plan. It is right for all others too, but it may not be the fastest for them: plan for the sizes that take most of
-//! the time, and make two plans where a program has both single rows and thousands of rows.
+//! M, N, K, the batch and all strides are given at each run. The kernel stays the one that was chosen for the extents
+//! of the plan. It is right for all others too, but it may not be the fastest for them: plan for the sizes that take
+//! most of the time; if a program has both single rows and thousands of rows, make two plans.
 //!
 //! A clone of a `Gemm` is another handle of the same plan. The arguments of one run, as a parameter or result of a
 //! function, have the type [`BiasGelu<Borrowed<'a>>`](crate::Borrowed).
@@ -97,8 +97,9 @@
 //! # Ok::<_, epilogue::Error>(())
 //! ```
 //!
-//! A device refuses by name what it doesn't have, such as `split_k` on the CPU. `ignore_unsupported_knobs()` leaves such
-//! choices out, for a description that serves several devices. [`supports`](crate::gemm::supports) has the table.
+//! A device refuses by name what it doesn't have, such as `split_k` on the CPU. `ignore_unsupported_knobs()` leaves
+//! unsupported choices out, for a description that serves several devices. [`supports`](crate::gemm::supports) has the
+//! table.
 //!
 //! # Run on a stream
 //!
@@ -125,7 +126,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Runs on different streams are put in order where they use one tensor and one of them writes it. Everything else may
+//! Runs on different streams are put in order if they use one tensor and one of them writes it. Everything else may
 //! overlap. On the CPU and on emulated GPUs a run has ended when the call returns. [`Stream`](crate::Stream) says more.
 //!
 //! # A function as a value
@@ -234,8 +235,8 @@
 //! | element types | they belong to the plan: make another one |
 //! | another function, device, arithmetic or tile | another plan |
 //!
-//! The same plan, made again on the same device by one process, is looked up: the device keeps what its last 64 plans found.
-//! To compile nothing at all where a program runs, see [`deployment`](super::deployment).
+//! A plan that a process makes again on the same device is looked up: the device keeps what its last 64 plans found. To
+//! compile nothing at all where a program runs, see [`deployment`](super::deployment).
 //!
 //! So describe A and B as they will lie. If your weights are `[N, K]`, say so with `layouts`, or give `Gemm::plan` the
 //! transposed view.

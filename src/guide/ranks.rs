@@ -115,9 +115,9 @@
 //!
 //! # Ranks that disagree
 //!
-//! Before the first run of a shape, the ranks tell each other what they are about to do. If rows, columns, types, chunks or
-//! epilogues differ, or one rank's arguments are wrong, **all** ranks fail with an error that says which rank has what, and
-//! nothing has been written. A rank that doesn't come is an error after one minute
-//! ([`Communicator::with_timeout`](crate::distributed::Communicator::with_timeout)). Between threads this is checked at every
-//! call. With NCCL, ranks that have agreed on two shapes and then run different ones of them are not noticed: while looking
-//! for such a mistake, `always_agree(true)` exchanges at every run.
+//! Before the first run of a shape, the ranks tell each other what they are about to do. **All** ranks fail if rows,
+//! columns, types, chunks or epilogues differ, or if one rank's arguments are wrong. The error says which rank has
+//! what, and nothing has been written. A rank that doesn't come is an error after one minute
+//! ([`Communicator::with_timeout`](crate::distributed::Communicator::with_timeout)). Between threads this is checked at
+//! every call. With NCCL, ranks that have agreed on two shapes and then run different ones of them are not noticed:
+//! while looking for this mistake, `always_agree(true)` exchanges at every run.

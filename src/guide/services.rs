@@ -33,10 +33,10 @@
 //! tracing-subscriber = "0.3"  # tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).init();
 //! ```
 //!
-//! What takes seconds tells how far it is, with or without that feature: making a bundle
+//! Work that takes seconds reports its progress, with or without that feature: making a bundle
 //! ([`bundle::Builder::on_progress`](crate::bundle::Builder::on_progress)) and tuning
-//! ([`Gemm::autotune_watched`](crate::Gemm::autotune_watched)). Both give a [`Progress`](crate::runtime::Progress), which is
-//! what a bar shows: a part, and a text. `examples/deploy.rs` in the repository draws one.
+//! ([`Gemm::autotune_watched`](crate::Gemm::autotune_watched)). Both give a [`Progress`](crate::runtime::Progress),
+//! which is what a bar shows: a part, and a text. `examples/deploy.rs` in the repository draws one.
 //!
 //! # Threads
 //!
@@ -45,13 +45,13 @@
 //! Each thread, or each request that is to overlap with others, has a stream of its own (`device.new_stream()`,
 //! `gemm.run_on(&stream, …)`); what uses one tensor on several streams is ordered.
 //!
-//! A function that is given a tensor's bytes (`with_bytes`) may use other tensors, and read its own. What would wait for
-//! itself, or in a circle with other threads, is refused:
+//! A function that is given a tensor's bytes (`with_bytes`) may use other tensors, and read its own. A use that would
+//! wait for itself, or in a circle with other threads, is refused:
 //! [`ExchangeError::WaitsForItself`](crate::runtime::ExchangeError::WaitsForItself).
 //!
-//! On the CPU a thread needs a stack of 256 KiB to plan and run, as the main thread and those of the standard library have.
-//! Destructors of thread-locals, and functions of `atexit`, must not run products: parts of f32 and f64 products are of
-//! crates whose own thread-locals may be gone by then, which ends the process.
+//! On the CPU a thread needs a stack of 256 KiB to plan and run; the main thread and those of the standard library have
+//! it. Destructors of thread-locals, and functions of `atexit`, must not run products: parts of f32 and f64 products
+//! are of crates with thread-locals of their own. These may be gone by then, and the process would end.
 //!
 //! # Processes
 //!
@@ -64,9 +64,9 @@
 //!
 //! # CUDA graphs
 //!
-//! A model's step is some hundred launches, each of which takes the CPU some microseconds. A graph launches all of them by
-//! one call. [`Device::capture`](crate::Device::capture) records what is run on the stream that it gives; what has to be
-//! compiled is compiled, memory that a plan needs beside its arguments is the graph's own, and nothing runs.
+//! A model's step is some hundred launches, and each takes the CPU some microseconds. A graph launches all of them by
+//! one call. [`Device::capture`](crate::Device::capture) records what is run on the stream that it gives; what has to
+//! be compiled is compiled, memory that a plan needs beside its arguments is the graph's own, and nothing runs.
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -117,11 +117,11 @@
 //!
 //! ## Graphs of others
 //!
-//! A program that captures streams by itself (`cuStreamBeginCapture`, cudarc's `begin_capture`, PyTorch's graphs) gives
-//! the library that stream by [`Stream::borrow`](crate::Stream::borrow) or
-//! [`Stream::of_cudarc`](crate::Stream::of_cudarc), and runs plans on it as always. Nothing is allocated in the capture and
-//! no event of another stream is waited for there: what a run would wait for, the host waits for while it is captured.
-//! Run everything once on the stream before, so that the capture compiles nothing.
+//! A program may capture streams by itself (`cuStreamBeginCapture`, cudarc's `begin_capture`, PyTorch's graphs). It
+//! gives the library that stream by [`Stream::borrow`](crate::Stream::borrow) or
+//! [`Stream::of_cudarc`](crate::Stream::of_cudarc), and runs plans on it as always. Nothing is allocated in the capture
+//! and no event of another stream is waited for there: what a run would wait for, the host waits for while it is
+//! captured. Run everything once on the stream before, so that the capture compiles nothing.
 //!
 //! | what the library can't know | what you do |
 //! |---|---|

@@ -25,9 +25,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`run_bound`](crate::te::auto::Kernel::run_bound) takes every argument with the tensor that it stands for, in any order.
-//! An input is given as `(&xs).into()`, an output as `(&mut p).into()`. What is missing, given twice or unknown is refused
-//! by name, and then nothing has been written.
+//! [`run_bound`](crate::te::auto::Kernel::run_bound) takes every argument with the tensor that it stands for, in any
+//! order. An input is given as `(&xs).into()`, an output as `(&mut p).into()`. An argument that is missing, given twice
+//! or unknown is refused by name, and then nothing has been written.
 //!
 //! | what | operations in [`te::ops`](crate::te::ops) |
 //! |---|---|
@@ -68,7 +68,7 @@
 //! ```
 //!
 //! `squares` is not an output, so no memory of yours is needed for it. Here one kernel does all: it reads a row, sums its
-//! squares, and writes the row's results. Where one kernel can't do it, `build` makes several, with memory of their own
+//! squares, and writes the row's results. If one kernel can't do it, `build` makes several, with memory of their own
 //! between them. [`choice`](crate::te::auto::Kernel::choice) says what the last run did.
 //!
 //! A reduction is [`sum`](crate::te::sum()), [`prod`](crate::te::prod), [`max`](crate::te::max), [`min`](crate::te::min),
@@ -138,12 +138,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! On a GPU, all steps of such a cell are one launch where a row's states and stages fit the shared memory of a block, and a
-//! step is not work for the whole device. Else a step is a few kernels. The page of
-//! [`scan_all`](crate::te::auto::scan_all) says more. Its products don't run on tensor cores: for wide cells, compute the
-//! input's product for all steps with a [`Gemm`](crate::Gemm) first.
+//! On a GPU, all steps of this cell are one launch if a row's states and stages fit a block's shared memory. A step
+//! must also be too small to occupy the whole device. Else a step is a few kernels. The page of
+//! [`scan_all`](crate::te::auto::scan_all) says more. Its products don't run on tensor cores: for wide cells, compute
+//! the input's product for all steps with a [`Gemm`](crate::Gemm) first.
 //!
-//! Where the update is linear in the state, as in a cumulative sum, time is cut into parts that are computed in parallel.
+//! If the update is linear in the state, as in a cumulative sum, time is cut into parts that are computed in parallel.
 //! That changes the order of sums, so only [`Order::Device`](crate::te::auto::Order::Device) allows it, which is the
 //! default. [`order`](crate::te::auto::Automatic::order) asks for more:
 //!

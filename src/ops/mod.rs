@@ -1,7 +1,7 @@
 //! The operations of the epilogue language, as functions for the host and as definitions for devices.
 //!
 //! Every operation `f` is a host function `f` and a module `f` that has its definition as data. Users' own operations
-//! have the same form: `#[elementwise]` makes such a pair, and nothing else in this library knows the names.
+//! have the same form: `#[elementwise]` makes both, and nothing else in this library knows the names.
 //! `use other::f as g` imports both.
 //!
 //! A function takes numbers on the host, or expressions of tensors; with expressions, other operands may be numbers:

@@ -1,10 +1,10 @@
 //! The CPUs that threads run on.
 //!
 //! Linux often wakes a thread on the CPU of the thread that wakes it: on a virtual machine, it takes a CPU that halts
-//! for one that the host has taken away (`available_idle_cpu` and `vcpu_is_preempted` in the kernel's scheduler). Two
-//! threads then share a CPU until the load is balanced, for milliseconds. So a thread that is woken to help is kept off
-//! the CPU of the thread that it helps. A helper that wakes its caller is kept off in the same way. The system chooses
-//! among the other CPUs.
+//! for one that the host has taken away. (See `available_idle_cpu` and `vcpu_is_preempted` in the kernel's scheduler.)
+//! Two threads then share a CPU until the load is balanced, for milliseconds. So a thread that is woken to help is kept
+//! off the CPU of the thread that it helps. A helper that wakes its caller is kept off in the same way. The system
+//! chooses among the other CPUs.
 
 /// A thread that can be kept off CPUs.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Placed {
 struct Masks {
     /// According to whoever says so: the system, an administrator.
     allowed: libc::cpu_set_t,
-    /// What was set here last.
+    /// The set that was set here last.
     set: libc::cpu_set_t,
 }
 
@@ -36,10 +36,11 @@ impl Placed {
         Some(Self { thread, off: usize::MAX.into(), masks: Masks { allowed, set: allowed }.into() })
     }
 
-    /// Keeps the thread off the CPU that calls, if it may use others. What the system refuses only takes time.
+    /// Keeps the thread off the CPU that calls, if it may use others. A refusal of the system only takes time.
     ///
-    /// Others may say at any time which CPUs a process uses (`taskset -a -p`), and are not contradicted: what is not as it
-    /// was set here last was set by them, and so was what the caller has, too, whom nobody here keeps off anything.
+    /// Others may say at any time which CPUs a process uses (`taskset -a -p`), and are not contradicted. If a thread's
+    /// set is not the one that was set here last, they have set it. The caller's set is theirs, too: nobody here keeps
+    /// the caller off a CPU.
     pub(super) fn keep_off_this_cpu(&self) {
         // SAFETY: it has no conditions.
         let here = unsafe { libc::sched_getcpu() };

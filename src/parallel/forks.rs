@@ -1,4 +1,4 @@
-//! What each process has to itself: a child of `fork` makes its own.
+//! Values that each process has to itself: a child of `fork` makes its own.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -15,8 +15,8 @@ fn count_forks() {
     }
     static COUNTED: OnceLock<()> = OnceLock::new();
     COUNTED.get_or_init(|| {
-        // SAFETY: the function is there as long as the process, and only adds to an atomic, which a child of a process with
-        // many threads may. Where there is no memory for it, children are as if nobody had counted.
+        // SAFETY: the function is there as long as the process. It only adds to an atomic, which a child of a process
+        // with many threads may. If there is no memory for it, children are as if nobody had counted.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }
@@ -37,7 +37,8 @@ impl<T: Send + Sync> OfProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// This process's value, made by the first caller. What a parent had is never freed: it may have had threads, which used it.
+    /// This process's value, made by the first caller. A parent's value is never freed: it may have had threads, which
+    /// used it.
     pub(super) fn get_or_init(&self, make: impl FnOnce() -> T) -> &'static T {
         let generation = GENERATION.load(Ordering::Relaxed);
         let found = self.0.load(Ordering::Acquire);

@@ -22,7 +22,7 @@ pub(super) struct Job {
     /// The number of the last one that has left.
     last: AtomicUsize,
     caller: Thread,
-    /// What one of them has panicked with.
+    /// The panic of one of them.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 

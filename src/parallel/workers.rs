@@ -70,7 +70,7 @@ impl Workers {
         }
     }
 
-    /// What a thread does all its life.
+    /// The loop of a thread, all its life.
     fn work(&self, number: usize) {
         IS_WORKER.set(true);
         let bed = &self.beds[number];

@@ -2,8 +2,8 @@
 //!
 //! They are for what surrounds matrix products: softmax, norms, cumulative sums, gathers, recurrences. There are three
 //! ways to use them. [`ops`] has ready-made operations. [`auto`] makes kernels automatically. Or you schedule the loops
-//! by hand with the primitives of [`Stage`] and [`Schedule`] (TVM's), and [lower](lower()) them to a [`Program`], which
-//! can be printed and run: by an interpreter, as native code, or on a GPU.
+//! by hand with the primitives of [`Stage`] and [`Schedule`] (TVM's), and [lower](lower()) them to a [`Program`]. A
+//! program can be printed and run: by an interpreter, as native code, or on a GPU.
 //!
 //! ```
 //! use epilogue::{Device, te};

@@ -44,7 +44,7 @@ pub(crate) fn identifier(name: &str) -> String {
     result
 }
 
-/// An expression with the user's names, for a message. Of a large expression, only the outermost operations are
+/// An expression with the user's names, for a message. If the expression is large, only its outermost operations are
 /// printed.
 pub(crate) fn expression(x: &Expr) -> String {
     if x.unfolded() <= LONGEST {
@@ -57,7 +57,7 @@ pub(crate) fn expression(x: &Expr) -> String {
 /// The most nodes of an expression that are printed in a message.
 const LONGEST: u64 = 500;
 
-/// What stands for the rest of an expression.
+/// Stands for the rest of an expression.
 const REST: &str = "…";
 
 /// The names that the user gave, and `…` for what is left out.

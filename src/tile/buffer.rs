@@ -78,8 +78,8 @@ impl TileBuffer {
     /// A tile with this layout.
     ///
     /// # Errors
-    /// [`TileError::Name`] for a name that is not an identifier, [`TileError::Layout`] for a layout that doesn't fit
-    /// the shape, [`TileError::SharedThreads`] for a layout of shared memory that runs along threads.
+    /// [`TileError::Name`] for a name that is not an identifier, and [`TileError::Layout`] for a layout that doesn't
+    /// fit the shape. [`TileError::SharedThreads`] for a layout of shared memory that runs along threads.
     pub fn new(
         name: &str,
         element: ElementType,

@@ -230,7 +230,7 @@ pub struct Slot {
     pub constant: u32,
 }
 
-/// What a barrier orders.
+/// The accesses that a barrier orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierReason {
     /// Values are written to shared memory before others read them.
@@ -243,7 +243,7 @@ pub enum BarrierReason {
 /// holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// All threads do `y = shfl.down(x, offset)` in segments of `width` lanes. Then `x = combine(x, y)`, where the
+    /// All threads do `y = shfl.down(x, offset)` in segments of `width` lanes. Then `x = combine(x, y)`, if the
     /// guards hold.
     Shuffle {
         /// The distance in lanes to the one that gives `y`.
@@ -258,14 +258,14 @@ pub enum Step {
         /// Number of lanes of a segment.
         width: u32,
     },
-    /// `slots[slot] = x` where the guards hold.
+    /// `slots[slot] = x` if the guards hold.
     Store {
         /// The place.
         slot: Slot,
         /// Which threads store.
         guards: Vec<Guard>,
     },
-    /// `x = slots[slot]` where the guards hold.
+    /// `x = slots[slot]` if the guards hold.
     Load {
         /// The place.
         slot: Slot,
@@ -288,7 +288,7 @@ pub enum Step {
 /// The lanes that take part in a shuffle: all lanes that the block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mask {
-    /// The same lanes in every warp.
+    /// One mask of lanes, for every warp.
     Uniform(u32),
     /// All lanes, except in the last warp, which is not full.
     PartialLast {

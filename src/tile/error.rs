@@ -23,7 +23,7 @@ pub enum TileError {
     Layout {
         /// The buffer.
         buffer: String,
-        /// What is wrong.
+        /// The layout's mistake.
         source: LayoutError,
     },
     /// A layout of shared memory that runs along threads.
@@ -68,7 +68,7 @@ pub enum TileError {
         /// The reason of each variant.
         refusals: Vec<Refusal>,
     },
-    /// A variant whose predicates hold, but which failed.
+    /// A variant with predicates that hold, but which failed.
     #[error("variant {variant} accepted the reduction and then failed: {reason}")]
     Variant {
         /// The variant.

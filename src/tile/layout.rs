@@ -1,4 +1,4 @@
-//! Layouts: in which register or memory word, of which lane and warp, each element of a tile is.
+//! Layouts, the places of a tile's elements: a register or memory word, of a lane and warp.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ const LANES: usize = 32;
 /// The most places that a layout may have. Real tiles are far smaller.
 const MAX_PLACES: usize = 1 << 20;
 
-/// What a part of a layout runs along.
+/// The direction of a part of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TileAxis {
     /// Registers of a thread, or words of shared memory: `m`.

@@ -1,8 +1,8 @@
 //! Tile primitives: layouts and reductions of the values that threads hold.
 //!
 //! It has algorithms over the threads of a block ([`collective`]), layouts of tiles over registers, lanes and warps
-//! ([`TileLayout`]), reductions of tiles ([`reduction`]), and the CUDA C++ for all of these. Scheduled programs of
-//! [`te`](crate::te) print their reductions over threads through [`collective`].
+//! ([`TileLayout`]), and reductions of tiles ([`reduction`]). It also has the CUDA C++ for all of these. Scheduled
+//! programs of [`te`](crate::te) print their reductions over threads through [`collective`].
 
 mod buffer;
 pub mod collective;

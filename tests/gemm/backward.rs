@@ -246,7 +246,7 @@ fn says(error: &epilogue::Error, line: usize, expected: &str) {
     assert!(error.contains(&place) && error.contains(expected), "{error} is not at {place}");
 }
 
-/// What has no derivative is said where a plan is made, with its place in the source.
+/// A value without a derivative is reported where a plan is made, with its place in the source.
 #[test]
 fn what_has_no_derivative_is_refused() {
     let one = Identity::new();

@@ -41,7 +41,7 @@ impl Numbers {
         Ok(Self { tensor, shape: shape.to_vec(), values })
     }
 
-    /// Of an axis with one element, that.
+    /// The element at an index; an axis of one element gives that one.
     fn at(&self, index: &[usize]) -> f64 {
         let place = index.iter().zip(&self.shape).fold(0, |place, (i, extent)| place * extent + i.min(&(extent - 1)));
         self.values[place]
@@ -211,7 +211,7 @@ fn a_graph_has_the_copy() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is written must not be shared, and counts must be right.
+/// Written memory must not be shared, and counts must be right.
 #[test]
 fn what_is_refused() -> Result<(), Error> {
     let device = Device::cpu();

@@ -19,7 +19,7 @@ mod here {
     }
 }
 
-/// The same function in another place in a file, as a build script would have it.
+/// The function in another place in a file, as a build script would have it.
 mod there {
     use epilogue::prelude::*;
 
@@ -110,8 +110,8 @@ fn results(device: &Device) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> 
 
 const BUNDLE: &str = "EPILOGUE_TEST_BUNDLE";
 
-/// A process without NVRTC and without a cache runs products and tensor expressions from a bundle, with the same bits
-/// as where they are compiled. It refuses what the bundle doesn't have.
+/// A process without NVRTC and without a cache runs products and tensor expressions from a bundle. The bits are those
+/// of runs that compile their kernels. It refuses what the bundle doesn't have.
 #[test]
 fn a_process_without_a_compiler_runs_from_a_bundle() {
     const NAME: &str = "bundle::a_process_without_a_compiler_runs_from_a_bundle";
@@ -237,7 +237,7 @@ fn a_plan_chooses_among_what_the_bundle_has() {
     assert!(said.contains("`bias_relu_f16_") && said.contains("for an emulated sm_80"), "{said}");
     let said = missing(builder::<here::BiasRelu>(&device).elements(ElementType::BF16, ElementType::BF16).plan());
     assert!(said.contains("`bias_relu_bf16_") && said.contains("none has this name"), "{said}");
-    // A run whose operands lie in another way, and which is worth another kernel.
+    // A run with operands that lie in another way, and that are worth another kernel.
     let (a, b) = (device.zeros::<f16>([320, 321]), device.zeros::<f16>([321, 320]));
     let (a, b, bias) = (a.expect("a"), b.expect("b"), device.zeros::<f32>([320]).expect("bias"));
     let mut d = device.full::<f16>([320, 320], f16::ONE).expect("d");

@@ -7,7 +7,7 @@ use epilogue::{Arch, DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::testing;
 
-/// What a layer does, with statistics of every kind.
+/// A layer, with statistics of every kind.
 #[epilogue]
 pub(crate) fn layer(
     accum: Accum,
@@ -70,12 +70,12 @@ impl Shape {
         [&[self.filters][..], &self.size, &[self.channels / self.groups]].concat()
     }
 
-    /// Of what has a value for each row.
+    /// The shape of a tensor with a value for each row.
     pub(crate) fn of_rows(&self) -> Vec<usize> {
         [&[self.images][..], &self.outputs()].concat()
     }
 
-    /// Of what a reduction leaves for each row, and for each group if there are several.
+    /// The shape of a reduction's results: one for each row, and for each group if there are several.
     pub(crate) fn of_row_results(&self) -> Vec<usize> {
         if self.groups == 1 { self.of_rows() } else { [&self.of_rows()[..], &[self.groups]].concat() }
     }
@@ -199,12 +199,12 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The same with padding.
+/// The shape with padding.
 pub(crate) fn padded(shape: Shape, padding: &[(usize, usize)]) -> Shape {
     Shape { padding: padding.to_vec(), ..shape }
 }
 
-/// What is easily done wrong.
+/// Cases that are easily done wrong.
 pub(crate) fn hard_cases() -> Vec<Shape> {
     let vgg = |inputs, channels, filters| padded(Shape::of(inputs, channels, filters, [3, 3]), &[(1, 1); 2]);
     vec![
@@ -342,7 +342,7 @@ fn images_are_views_and_their_neighbours_do_not_leak() -> Result<(), Error> {
         let filter = filter(&w)?;
         let values = integers(2 * 5 * 4 * 8, 1, -3.0, 7);
         let packed = tensor(&device, ElementType::F32, &[2, 5, 4, 8], &values)?;
-        // The same in the middle of infinite elements.
+        // These images in the middle of infinite elements.
         let wide = device.full::<f32>([4, 9, 8, 12], f32::INFINITY)?;
         let mut cropped = wide.slice(0, 1..3)?.slice(1, 2..7)?.slice(2, 3..7)?.slice(3, 4..12)?;
         cropped.copy_from_bytes(&packed.to_bytes()?)?;
@@ -573,7 +573,7 @@ fn what_is_no_convolution_is_refused_by_name() -> Result<(), Error> {
         gemm.run(patches(&x, three), &weights, Plain { y: &mut large }).expect_err("no padding").to_string(),
         "argument `y` has shape [2, 6, 5, 8]; needed is [24, 8], or [2, 4, 3, 8]"
     );
-    // Images, lines and pixels, none of which lie one after another.
+    // Images, lines and pixels; none of them lie one after another.
     let mut mixed = device.full::<f32>([3, 8, 4, 2], 5.0)?.permute(&[3, 2, 0, 1])?;
     let refused = gemm.run(patches(&x, three), &weights, Plain { y: &mut mixed }).expect_err("three axes").to_string();
     assert!(
@@ -586,7 +586,7 @@ fn what_is_no_convolution_is_refused_by_name() -> Result<(), Error> {
     Ok(())
 }
 
-/// What kernels have no patches with.
+/// Convolutions that no kernel takes.
 #[test]
 fn what_kernels_do_not_have() -> Result<(), Error> {
     let hopper = Device::emulated(Arch::SM_90A)?;

@@ -36,7 +36,7 @@ pub(crate) fn in_boxes<E>(builder: Builder<E>, request: sm90::Request) -> Builde
     builder
 }
 
-/// What is easily done wrong, with channels of whole 16 bytes.
+/// Cases that are easily done wrong, with channels of whole 16 bytes.
 fn cases() -> Vec<Shape> {
     let of = |channels: usize| channels.next_multiple_of(8);
     // Groups have whole k-tiles.
@@ -132,7 +132,7 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where maps end, kernels for sm_80 take over; the choice and the refusal say so.
+/// If maps end, kernels for sm_80 take over; the choice and the refusal say so.
 #[test]
 fn what_boxes_do_not_reach() -> Result<(), Error> {
     use ElementType::F16;
@@ -226,8 +226,8 @@ fn single_elements_have_the_bits_of_a_matrix() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is infinite reaches the outputs whose window it is in, and nothing else: not from beside the channels, nor where a
-/// part of K has nothing.
+/// Infinite elements reach the outputs whose window they are in, and nothing else: not from beside the channels, nor
+/// where a part of K has nothing.
 #[test]
 fn infinite_elements_stay_in_their_windows() -> Result<(), Error> {
     if testing::compiler("convolution_boxes::infinite_elements_stay_in_their_windows").is_none() {
@@ -257,8 +257,8 @@ fn infinite_elements_stay_in_their_windows() -> Result<(), Error> {
     Ok(())
 }
 
-/// One plan for windows of other sizes and numbers of axes, for images that boxes don't reach, and for filters that are
-/// contiguous along their number, or no multiples of 16 bytes apart.
+/// One plan for windows of other sizes and numbers of axes, and for images that boxes don't reach. Also for filters
+/// that are contiguous along their number, or no multiples of 16 bytes apart.
 #[test]
 fn one_plan_runs_other_windows() -> Result<(), Error> {
     if testing::compiler("convolution_boxes::one_plan_runs_other_windows").is_none() {

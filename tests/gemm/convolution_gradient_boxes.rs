@@ -14,7 +14,7 @@ use crate::convolution::{Plain, Shape, padded};
 use crate::convolution_boxes::{boxed, halves, hopper, in_boxes, small, tile};
 use crate::convolution_gradients::{Backward, Of, cases, check};
 
-/// The same with numbers of channels, or of filters, that boxes take, and without strides where these are not taken.
+/// The shape with numbers of channels or filters that boxes take, and without strides where boxes don't take them.
 fn boxable(of: Of, shape: Shape) -> Shape {
     let Shape { groups, channels, filters, .. } = shape;
     match of {
@@ -120,7 +120,7 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
     check(&device, Of::Filters, BF16, &Shape { filters: 6, ..in_groups }, |builder| in_boxes(builder, small()))
 }
 
-/// Where maps end, kernels for sm_80 take over; the choice and the refusal say so.
+/// If maps end, kernels for sm_80 take over; the choice and the refusal say so.
 #[test]
 fn what_boxes_do_not_reach() -> Result<(), Error> {
     use ElementType::{F16, F32, I8};
@@ -226,8 +226,8 @@ fn single_elements_have_the_bits_of_a_matrix() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is infinite reaches the elements of filters that met it, and nothing else: not from beside the channels, nor from
-/// beside the outputs' gradient, nor where a part of K has nothing.
+/// Infinite elements reach the elements of filters that met them, and nothing else: not from beside the channels, nor
+/// from beside the outputs' gradient, nor where a part of K has nothing.
 #[test]
 fn infinite_elements_stay_in_their_windows() -> Result<(), Error> {
     if testing::compiler("convolution_gradient_boxes::infinite_elements_stay_in_their_windows").is_none() {
@@ -260,7 +260,7 @@ fn infinite_elements_stay_in_their_windows() -> Result<(), Error> {
             }
         }
     }
-    // Of the images: what lies beside their outputs' gradient.
+    // For the gradient of images: elements beside the outputs' gradient.
     let dy = inside([2, 5, 4, 64])?;
     let filters = gradient_filter(&device.full::<f16>([64, 3, 3, 8], f16::ONE)?)?;
     let left = gradient_patches(&dy, window, [5, 4]);

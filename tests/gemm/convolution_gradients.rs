@@ -66,7 +66,7 @@ impl Shape {
         )
     }
 
-    /// Of what has a value for each element of a filter.
+    /// The shape of a tensor with a value for each element of a filter.
     pub(crate) fn of_patch(&self) -> Vec<usize> {
         [&self.size[..], &[self.channels / self.groups]].concat()
     }
@@ -205,7 +205,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Those of convolutions, and what is easily done wrong in gradients only.
+/// The cases of convolutions, and cases that are easily done wrong in gradients only.
 pub(crate) fn cases() -> Vec<Shape> {
     let mut cases = hard_cases();
     cases.extend([
@@ -362,7 +362,7 @@ fn gradients_are_directional_differences() -> Result<(), Error> {
             Ok(y.to_vec::<f64>()?)
         };
         let loss = |by| Ok::<f64, Error>(outputs(by)?.iter().map(|y| y * y / 2.0).sum());
-        // Of y²/2, the outputs' gradient is y.
+        // The gradient of y²/2 is y.
         let dy = of(&shape.of_y(), &outputs([0.0, 0.0])?)?;
         let (images, weights) = (of(&shape.of_x(), &x)?, of(&shape.of_w(), &w)?);
         let mirrored = gradient_filter_in_groups(&weights, shape.groups)?;
@@ -394,7 +394,7 @@ fn plain_f64(accum: Accum) -> Tensor<f64> {
     y
 }
 
-/// Where a gradient is a product of matrices it is that product: the plan, kernel and bits.
+/// If a gradient is a product of matrices it is that product: the plan, kernel and bits.
 #[test]
 fn windows_of_one_element_are_plain_products() -> Result<(), Error> {
     let device = Device::cpu();
@@ -462,7 +462,7 @@ fn infinite_elements_stay_where_they_belong() -> Result<(), Error> {
                 "{i}: {dx:?}"
             );
         }
-        // Of the filters, too: views of any strides.
+        // Filters, too, may be views of any strides.
         dy = inside([2, 3, 4, 8])?;
         let first = device.full::<f16>([8, 3, 2, 8], f16::ONE)?.permute(&[3, 1, 2, 0])?;
         gemm.run(gradient_patches(&dy, window, [6, 7]), &gradient_filter(&first)?, Plain { y: &mut dx })?;
@@ -582,7 +582,7 @@ fn what_is_no_gradient_is_refused_by_name() -> Result<(), Error> {
     Ok(())
 }
 
-/// What kernels have no gradients with.
+/// Gradients that no kernel takes.
 #[test]
 fn what_kernels_do_not_have() -> Result<(), Error> {
     let hopper = Device::emulated(Arch::SM_90A)?;

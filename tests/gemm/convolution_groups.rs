@@ -32,7 +32,7 @@ fn rough(device: &Device, element: ElementType, shape: &[usize], seed: usize) ->
     tensor(device, element, shape, &(0..shape.iter().product()).map(value).collect::<Vec<_>>())
 }
 
-/// The CPU, and emulated devices with the race detector where there is a compiler.
+/// The CPU, and emulated devices with the race detector if there is a compiler.
 fn devices(test: &str) -> Result<Vec<Device>, Error> {
     let mut devices = vec![Device::cpu()];
     if testing::compiler(test).is_some() {
@@ -158,8 +158,8 @@ fn single_elements_are_a_batch_of_products() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is one for all columns, each column, each row, or each group may be given as the tensors of a convolution without
-/// groups, or as those of a batch; and outputs may be views whose rows are two axes.
+/// Values that are one for all columns, or one for each column, row or group, take two shapes: those of a convolution
+/// without groups, and those of a batch; and outputs may be views whose rows are two axes.
 #[test]
 fn arguments_have_every_shape() -> Result<(), Error> {
     for device in devices("convolution_groups::arguments_have_every_shape")? {
@@ -282,8 +282,8 @@ fn bits_and_sums_of_all_groups() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is infinite in a group's channels reaches that group's outputs only, also where a part of K has nothing, and so does
-/// what is infinite in its filters.
+/// Infinite elements in a group's channels or filters reach that group's outputs only, also where a part of K has
+/// nothing.
 #[test]
 fn infinite_elements_stay_in_their_group() -> Result<(), Error> {
     for device in devices("convolution_groups::infinite_elements_stay_in_their_group")? {

@@ -1,4 +1,4 @@
-//! What is refused of convolutions with groups of channels.
+//! Refusals of convolutions with groups of channels.
 
 use epilogue::Error;
 use epilogue::gemm::{

@@ -39,10 +39,10 @@ fn shape(choices: &mut Choices<'_>, channels: &[usize]) -> Shape {
     if single { single_window } else { shape }
 }
 
-/// What of a run has memory: parameters that are tensors, and outputs.
+/// The arguments of a run that have memory: parameters that are tensors, and outputs.
 type Memory = Vec<Option<Placed>>;
 
-/// What is computed.
+/// The computed tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Outputs,

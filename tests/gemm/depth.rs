@@ -47,7 +47,8 @@ fn operand(
     }
 }
 
-/// Parts of K: how long each is, and which is of infinities. What is before the first part and behind the last always is.
+/// Parts of K: the length of each, and the part of infinities. Elements before the first part and behind the last are
+/// always infinite.
 #[derive(Clone, Copy, Debug)]
 struct Parts<'a> {
     lengths: &'a [usize],
@@ -145,7 +146,7 @@ fn requests() -> Vec<Request> {
     ]
 }
 
-/// Of parts that end anywhere, beside neighbours of infinities; empty ones at the beginning, at the end, and of nothing else.
+/// Parts end anywhere, beside neighbours of infinities; empty ones are at the beginning, at the end, or everywhere.
 #[test]
 fn on_sm90_the_bits_are_those_of_separate_runs() -> Result<(), Error> {
     if testing::compiler("depth::on_sm90_the_bits_are_those_of_separate_runs").is_none() {
@@ -177,7 +178,7 @@ fn accumulate(accum: Accum, dw: TensorMut<f32>) -> (TensorMut<f32>, RowVector, D
     (dw, columns, largest)
 }
 
-/// What one plan gives for a K of this extent, and bounds.
+/// The results of one plan for a K of this extent, and bounds.
 fn accumulated(gemm: &Gemm<Accumulate>, extent: usize, offsets: &[i32]) -> Result<[DeviceTensor; 3], Error> {
     let (device, groups) = (gemm.device(), offsets.len() - 1);
     let (a, b) = (rough(device, &[extent, 40], 1)?.transpose()?, rough(device, &[extent, 72], 2)?);

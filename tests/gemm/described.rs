@@ -172,7 +172,7 @@ fn normalised(accum: Accum) -> Tensor<f32> {
     d
 }
 
-/// Such a plan has memory between its launches, which a description of one launch has no place for.
+/// The plan has memory between its launches, and a description of one launch has no place for it.
 #[test]
 fn an_epilogue_of_its_own_reductions_is_more_than_a_launch() -> Result<(), Box<dyn std::error::Error>> {
     if testing::compiler("a described launch of several").is_none() {
@@ -189,7 +189,7 @@ fn an_epilogue_of_its_own_reductions_is_more_than_a_launch() -> Result<(), Box<d
         let gemm = builder.finish(Finish::SecondLaunch).plan()?;
         let refused = gemm.describe_launch(&a, &b, &[Argument::Output(&mut d)]).unwrap_err();
         assert!(refused.to_string().contains("computed from its own reductions"), "{refused}");
-        // The kernels are in the bundle all the same, and such a run compiles no other.
+        // The kernels are in the bundle all the same, and this run compiles no other.
         gemm.run_on(&device.dry_stream(), &a, &b, Normalised { d: &mut d })?;
     }
     Ok(())

@@ -46,7 +46,7 @@ fn line(number: usize, length: usize, random: &mut fastrand::Rng) -> Vec<f32> {
     (0..length).map(|i| element(i, random.f32() - 0.5)).collect()
 }
 
-/// What `rows` and `columns` give of one line, in f64.
+/// The results of `rows` and `columns` for one line, in f64.
 fn expected(line: &[f32]) -> [f64; 3] {
     let line: Vec<f64> = line.iter().map(|x| f64::from(*x)).collect();
     let most = line.iter().fold(f64::NEG_INFINITY, |a, x| if *x > a || x.is_nan() { *x } else { a });

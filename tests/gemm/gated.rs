@@ -93,9 +93,9 @@ impl Knobs {
     }
 }
 
-/// Every accumulator of one B has the same bits as the product alone, at any index, and so has the only one that is
-/// read. (With stream-K the tiles are cut differently than for the product alone: there the accumulators have the same
-/// bits as each other.)
+/// Every accumulator of one B has the same bits as the product alone, at any index. So has the only one that is read.
+/// (With stream-K the tiles are cut differently than for the product alone: there the accumulators have the same bits
+/// as each other.)
 fn the_same_b_gives_the_same_bits(device: &Device, [m, n, k]: [usize; 3], knobs: Knobs) -> Result<(), Error> {
     let value = |i: usize| (i as f32 * 0.618_034).fract() - 0.5;
     let rough = |shape: [usize; 2]| {

@@ -24,8 +24,8 @@ const M: usize = 40;
 const N: usize = 72;
 const K: usize = 320;
 
-/// What a step of a model may be: a product in every way of sharing K, one of its operands out of tensor copies' reach, then
-/// a softmax and a scan over its result. A graph gives the bits that the same runs give, with other runs on the same stream
+/// Possible steps of a model: a product in every way of sharing K, with one operand that TMA can't load; then a softmax
+/// and a scan over its result. A graph gives the bits that the same runs give, with other runs on the same stream
 /// between its launches.
 #[test]
 fn every_plan_can_be_captured() {
@@ -94,7 +94,7 @@ struct Step {
     after: te::auto::Kernel,
 }
 
-/// What it computes.
+/// The results of the step.
 struct Results {
     d: DeviceTensor,
     rows: DeviceTensor,

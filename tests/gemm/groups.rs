@@ -27,7 +27,7 @@ impl Pin {
     }
 }
 
-/// What an expert does, with a statistic of every kind.
+/// An expert, with a statistic of every kind.
 #[epilogue]
 fn expert(
     accum: Accum,
@@ -57,7 +57,7 @@ struct Outputs {
 }
 
 impl Outputs {
-    /// Of one product, or of that many groups.
+    /// Outputs for one product, or for that many groups.
     fn new(device: &Device, [m, n]: [usize; 2], groups: Option<usize>) -> Result<Self, Error> {
         let per_group = |shape: &[usize]| groups.into_iter().chain(shape.iter().copied()).collect::<Vec<_>>();
         Ok(Self {
@@ -348,7 +348,7 @@ pub(crate) fn wrong_bounds(device: &Device, pin: Option<Pin>) -> Result<(), Erro
     Ok(())
 }
 
-/// What kernels have no groups with is refused by name, on every GPU.
+/// Groups that no kernel takes are refused by name, on every GPU.
 #[test]
 fn what_kernels_do_not_have() -> Result<(), Error> {
     for arch in [Arch::SM_80, Arch::SM_90A] {

@@ -73,8 +73,8 @@ fn gated(gate: Accum, up: Accum, c: Tensor, bias: RowVector, sums: TensorMut<f32
     (d, sums)
 }
 
-/// Two accumulators, a tensor in boxes of which rows are other groups', and one in place, against the reference; with
-/// counts, and one plan for other numbers of groups and more rows.
+/// Two accumulators, and two tensors against the reference: one in boxes that have rows of other groups, too, and one
+/// in place; with counts, and one plan for other numbers of groups and more rows.
 #[test]
 fn two_accumulators_and_tensors_in_place() -> Result<(), Error> {
     if testing::compiler("groups_sm90::two_accumulators_and_tensors_in_place").is_none() {

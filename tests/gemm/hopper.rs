@@ -196,9 +196,9 @@ fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
     }
 }
 
-/// One plan of each kind runs product after product on one workspace: with every number of k-tiles from none to
-/// three times the stages, whole and with a remainder, and with tiles that are not a multiple of the cluster's or of
-/// what a block takes.
+/// One plan of each kind runs product after product on one workspace: with every number of k-tiles from none to three
+/// times the stages, whole and with a remainder. The number of tiles is no multiple of the cluster's, or of those that
+/// a block takes.
 #[test]
 fn products_one_after_the_other() {
     const NAME: &str = "hopper::products_one_after_the_other";

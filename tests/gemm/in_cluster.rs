@@ -1,5 +1,5 @@
-//! Epilogues that are computed from their own reductions, with all phases in the tiles of a cluster, whose blocks exchange
-//! their parts of lines: where lines lie in such tiles, and what happens where they don't.
+//! Epilogues that are computed from their own reductions, with all phases in the tiles of a cluster: its blocks
+//! exchange their parts of lines. Tests where lines lie in these tiles, and what happens if they don't.
 
 use epilogue::evt::random::Choices;
 use epilogue::evt::{Tree, WholeLines};
@@ -42,9 +42,9 @@ fn planned(device: &Device, tree: Tree, extents: (usize, usize), request: Reques
     kernel
 }
 
-/// Rows in clusters of 2, 3, 4, 8 and 16 blocks, and of two rows of blocks, by both schedules, with every split of K that there is:
-/// as wide as the tiles together, wider than one by a column, in one; empty; of many tiles of M, also where the last row of
-/// blocks has none.
+/// Rows in clusters of 2, 3, 4, 8 and 16 blocks, and of two rows of blocks, by both schedules, with every split. Rows
+/// are as wide as the tiles together, wider than one by a column, or in one; empty; of many tiles of M, also where the
+/// last row of blocks has none.
 #[test]
 fn rows() {
     if testing::compiler("in_cluster::rows").is_none() {
@@ -257,7 +257,7 @@ fn large_clusters_are_the_last_resort() {
     assert!(blocks(ElementType::F8E4M3, 1024) <= 8 && blocks(ElementType::F8E4M3, 2048) == 16);
 }
 
-/// Where a device has no room for 16 blocks together, the plan is one of launches, unless the cluster was asked for.
+/// If a device has no room for 16 blocks together, the plan is one of launches, unless the cluster was asked for.
 #[test]
 fn a_device_without_room_for_large_clusters() {
     if testing::compiler("in_cluster::a_device_without_room_for_large_clusters").is_none() {
@@ -284,7 +284,7 @@ fn a_device_without_room_for_large_clusters() {
     );
 }
 
-/// The same bits in any schedule of threads, blocks and copies.
+/// The bits are the same in any schedule of threads, blocks and copies.
 #[test]
 fn results_are_the_same_at_every_run() -> Result<(), Box<dyn std::error::Error>> {
     if testing::compiler("in_cluster::results_are_the_same_at_every_run").is_none() {

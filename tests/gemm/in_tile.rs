@@ -1,5 +1,5 @@
 //! Epilogues that are computed from their own reductions, with all phases in the tile: where lines lie whole in one, and what
-//! happens where they don't.
+//! happens if they don't.
 
 use std::ops::RangeFrom;
 
@@ -33,7 +33,7 @@ pub(crate) fn column_softmax(
     (d, total, rows, largest, squares)
 }
 
-/// Two accumulators, of which a later phase needs both; and random numbers, the same in every phase.
+/// Two accumulators that a later phase needs both; and random numbers, the same in every phase.
 #[epilogue]
 fn gated_norm(gate: Accum, up: Accum, seed: Seed, weight: RowVector) -> (Tensor, Tensor<f32>, ColumnVector) {
     let kept = if random(seed) < 0.25 { 0.0 } else { up };
@@ -197,8 +197,8 @@ fn on_sm_80() {
     }
 }
 
-/// Random epilogues of several phases, all of which may be computed in a tile: with their seeds, and the lines that must lie in
-/// it.
+/// Random epilogues of several phases that may all be computed in a tile: with their seeds, and the lines that must lie
+/// in it.
 pub(crate) fn random_trees(seeds: RangeFrom<u32>) -> impl Iterator<Item = (u32, Tree, WholeLines)> {
     let profile =
         Profile { phases: true, chance: true, bits: true, batch: false, accumulators: 2, ..Profile::default() };
@@ -268,7 +268,7 @@ fn rows_beyond_the_tile() {
     );
 }
 
-/// The same bits in any schedule of threads and copies, with a K that is shared.
+/// The bits are the same in any schedule of threads and copies, with a K that is shared.
 #[test]
 fn results_are_the_same_at_every_run() -> Result<(), Box<dyn std::error::Error>> {
     if testing::compiler("in_tile::results_are_the_same_at_every_run").is_none() {

@@ -1,5 +1,5 @@
-//! Arguments of several axes that kernels for sm_90a copy by boxes of five dimensions, and those that lanes access because a
-//! box would go beyond an axis: the bits are those of matrices that lie in order.
+//! Arguments of several axes. Kernels for sm_90a copy them by boxes of five dimensions, or lanes access them because a
+//! box would go beyond an axis. The bits are those of matrices that lie in order.
 
 use epilogue::Argument;
 use epilogue::gemm::sm90::{Cluster, Request, Schedule};
@@ -12,7 +12,7 @@ use epilogue_testing::placement::{Digits, Placement};
 use crate::hopper::{device, small_tiles, tile};
 use crate::layouts::{K, check_order, ranks_of_maps};
 
-/// Two matrices that are read, one of which is written in place, and two results, of elements of 2 and of 4 bytes.
+/// Two matrices that are read, one of them written in place, and two results, of elements of 2 and of 4 bytes.
 #[epilogue]
 fn attention(
     accum: Accum,

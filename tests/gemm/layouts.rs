@@ -1,5 +1,5 @@
-//! Arguments whose rows and columns are several axes of a tensor: heads apart, masks for all heads. A run with such views gives
-//! the bits of a run with matrices that lie in order, on every device, tile and split of K.
+//! Arguments whose rows and columns are several axes of a tensor: heads apart, masks for all heads. A run with these
+//! views gives the bits of a run with matrices in order, on every device, tile and split of K.
 
 use epilogue::evt::{BroadcastClass, ParameterClass, Tree, ValidTree, reference};
 use epilogue::gemm::sm90::Request;
@@ -49,7 +49,7 @@ fn layer(
     (y, state, place, above, kept, sums, most, twice, next)
 }
 
-/// What follows from sums of rows is computed by the block that completes them.
+/// Values that follow from sums of rows are computed by the block that completes the sums.
 #[epilogue]
 fn centred(accum: Accum, offset: ColumnVector<f32>) -> (Tensor<f32>, ColumnVector<f32>, ColumnVector<f32>) {
     let sums = reduction_op(accum, Row, Add);
@@ -210,7 +210,7 @@ fn check(gemm: &Gemm, shapes: &[(usize, usize, [usize; 2], usize)], aligned: boo
     }
 }
 
-/// The same of one shape, whose axes are in this order in memory.
+/// Checks one shape, with its axes in this order in memory.
 #[track_caller]
 pub(crate) fn check_order(
     gemm: &Gemm,

@@ -174,7 +174,7 @@ mod emulated {
         emulated("emulated::tf32", ElementType::F32, Arithmetic::Tf32, options);
     }
 
-    /// f32 operands rounded to bf16, on sm_80 and on sm_90a, whose own family has no such kernels.
+    /// f32 operands rounded to bf16, on sm_80 and on sm_90a. The family of sm_90a has no kernels for them.
     #[test]
     fn fast_bf16() {
         let options = Options::default().completion(Completion::Random).arithmetic(Sums::Exact(Generation::Ampere));

@@ -1,5 +1,5 @@
-//! Products of which positions leave tiles out, on the CPU and in kernels of both families: nothing is multiplied there, and
-//! nobody can tell.
+//! Products whose tiles are left out by positions, on the CPU and in kernels of both families: nothing is multiplied
+//! there, and nobody can tell.
 
 use epilogue::evt::Tree;
 use epilogue::evt::random::Choices;
@@ -15,7 +15,7 @@ use half::f16;
 use crate::groups::rough;
 use crate::hopper::{BF16, device, planned, tile};
 
-/// What lies in the future is hidden; sums of rows and columns are of all tiles.
+/// Future elements are hidden; sums of rows and columns are of all tiles.
 #[epilogue]
 fn causal(accum: Accum, c: Tensor, past: DeviceScalar<i32>) -> (Tensor, ColumnVector, RowVector) {
     let d = if column() > row() + integer(past) { -4.0 } else { accum * 2.0 + c };
@@ -188,7 +188,7 @@ fn a_choice_says_how_much_is_left_out() -> Result<(), Error> {
     };
     let half = of(Lower::tree(), 4096)?.to_string();
     assert!(half.contains("; positions leave 48 % of the product out"), "{half}");
-    // What is in memory isn't known yet.
+    // The content of memory isn't known yet.
     let unknown = of(Causal::tree(), 4096)?.to_string();
     assert!(!unknown.contains("positions leave"), "{unknown}");
     let time = |choice: &epilogue::gemm::Choice| choice.kernel().map_or(0.0, |kernel| kernel.microseconds);

@@ -111,7 +111,7 @@ fn a_packed_b_gives_the_results_of_the_tensor() -> Result<(), Error> {
     check(unsigned, unsigned)
 }
 
-/// Where a subnormal product may come of a panel, this is not multiplied by words; its neighbours are.
+/// If a subnormal product may come of a panel, this is not multiplied by words; its neighbours are.
 #[test]
 fn panels_with_subnormal_products_are_the_tensors_own() -> Result<(), Error> {
     let [m, n, k] = [100, 600, 700];

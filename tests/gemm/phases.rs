@@ -72,7 +72,7 @@ fn cross_entropy(accum: Accum, labels: ColumnVector<i64>) -> (ColumnVector, Colu
     (loss, log_sum_exp)
 }
 
-/// What a product scales its rows by, and the next one's: vectors only, of both kinds of argument.
+/// Row scales of a product and of the next one: vectors only, of both kinds of argument.
 #[epilogue]
 pub(crate) fn factor(
     accum: Accum,
@@ -87,7 +87,7 @@ pub(crate) fn factor(
     (d, scale, norm)
 }
 
-/// The same of columns, and of the whole.
+/// Statistics of columns, and of the whole.
 #[epilogue]
 fn statistics(accum: Accum, running: RowVector<f32>, momentum: Scalar) -> (Tensor, RowVector, RowVector<f32>) {
     let d = relu(accum);
@@ -135,7 +135,7 @@ pub(crate) fn crossed(gate: Accum, up: Accum, mask: Tensor<bool>) -> (Tensor, Te
     (d, place, most, last)
 }
 
-/// Those whose rows alone are reduced, and whose later phases have M×N values.
+/// Trees that reduce rows alone, with M×N values in their later phases.
 pub(crate) fn of_rows() -> [Tree; 6] {
     [Softmax::tree(), LogSoftmax::tree(), RmsNorm::tree(), LayerNorm::tree(), Unit::tree(), Quantised::tree()]
 }
@@ -170,7 +170,7 @@ fn check(kernel: &Kernel, name: &str, seed: u32, shapes: &[(usize, usize, usize,
     }
 }
 
-/// With later phases in launches of their own, where there are any.
+/// With later phases in launches of their own, if there are any.
 fn in_launches(builder: Builder) -> Builder {
     let asked = builder.clone().finish(Finish::SecondLaunch);
     let needs_none = matches!(
@@ -183,7 +183,7 @@ fn in_launches(builder: Builder) -> Builder {
 #[test]
 fn on_the_cpu() {
     for (i, tree) in trees().into_iter().enumerate() {
-        // Tiles of the plan's choice, and small ones, of which a row has several.
+        // Tiles of the plan's choice, and small ones: a row has several of these.
         for tile in [None, Some((32, 64))] {
             let builder = Builder::new(&Device::cpu(), tree.clone()).problem(64, 64, 64);
             let tile = tile.map(|(m, n)| Tile { m, n, k: 1, warp_m: 1, warp_n: 1, stages: 1 });
@@ -281,7 +281,7 @@ fn a_later_launch_has_a_limit_of_arguments() {
     assert!(refused.contains("4096"), "{refused}");
 }
 
-/// The same bits, run after run and on any number of threads: by panels and part after part.
+/// The bits are the same, run after run and on any number of threads: by panels and part after part.
 #[test]
 fn results_are_the_same_at_every_run() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::cpu();

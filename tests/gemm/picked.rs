@@ -91,7 +91,7 @@ fn rows_are_those_of_a_copy(
     rows_are_those_of_a_copy_by(device, extents, index, |builder| builder.tile(tile).split_k(split_k))
 }
 
-/// The same with these knobs.
+/// Compares picked rows with a copy, with these knobs.
 fn rows_are_those_of_a_copy_by(
     device: &Device,
     [limit, n, k]: [usize; 3],
@@ -167,7 +167,7 @@ fn copied_first() -> sm90::Request {
     sm90::Request { picked: Some(false), ..sm90::Request::default() }
 }
 
-/// The same by kernels for sm_90a, before which the rows are copied, wherever they begin.
+/// Kernels for sm_90a take rows that are copied before, wherever they begin.
 #[test]
 fn kernels_for_sm90a_take_a_copy() -> Result<(), Error> {
     if testing::compiler("picked::kernels_for_sm90a_take_a_copy").is_none() {
@@ -393,8 +393,8 @@ fn the_index_is_read_only() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where kernels for sm_90a don't pick rows themselves, the model weighs a copy of the rows before the product against a kernel
-/// for sm_80, which picks them.
+/// If kernels for sm_90a don't gather rows themselves, the model weighs two ways: a copy of the rows before the
+/// product, and a kernel for sm_80 that gathers them.
 #[test]
 fn the_model_weighs_a_copy() -> Result<(), Error> {
     let narrow = OperandLayout { major: Major::K, copy_bytes: 8 };

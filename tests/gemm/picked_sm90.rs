@@ -202,8 +202,8 @@ fn wrong_numbers_are_zeros_and_reported() -> Result<(), Error> {
     Ok(())
 }
 
-/// Products of rows some of which are none, and of whole tiles, with an end of K within a copy, behind which A has no numbers; whether their results
-/// are those of rows in order.
+/// Whether results are those of rows in order, for products in which some rows are none, and for whole tiles. The end
+/// of K is within a copy, and A is NaN behind it.
 fn is_right(device: &Device, gemm: &Gemm<Plain>, swapped: bool) -> Result<bool, Error> {
     let (limit, n, wide) = (6, 72, 304);
     let [few, whole] = if swapped { [19, 48] } else { [75, 128] };
@@ -361,7 +361,7 @@ fn with_phases_and_scattered_rows() -> Result<(), Error> {
     Ok(())
 }
 
-/// What a kernel that picks rows doesn't have is refused by name, and the choice says how rows are picked, and why.
+/// A knob that a gathering kernel doesn't have is refused by name, and the choice says how rows are gathered, and why.
 #[test]
 fn the_choice_says_how_rows_are_picked() -> Result<(), Error> {
     let device = Device::emulated(Arch::SM_90A)?;

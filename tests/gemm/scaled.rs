@@ -85,7 +85,7 @@ impl Operands {
         let b_scales = (0..count).map(|i| scales(device, &in_front(of_b, [blocks_k, blocks_n]), 5 + i));
         Ok(Self {
             a: operand(device, &in_front(of_a, [m, k]), 1)?,
-            // Of every other operand the rows of M are contiguous.
+            // Every other operand has contiguous rows of M.
             of_a: if k % 2 == 0 {
                 turned(scales(device, &in_front(of_a, [blocks_k, m]), 3)?)?
             } else {
@@ -303,7 +303,7 @@ fn special(device: &Device, tuned: impl Fn(Builder<Plain>) -> Builder<Plain>) ->
     let right = scaled(&clean, &of_b);
     tuned(Gemm::builder::<Plain>(device).operands(left, right)?).plan()?.run(left, right, Plain { accum: &mut d })?;
     assert!(d.to_vec::<f32>()?.iter().all(|x| x.is_nan()));
-    // What is smaller than every normal number is not 0.
+    // A number that is smaller than every normal number is not 0.
     let (ones, of_a) = (device.full([m, k], f8e5m2::from_f32(1.0))?, device.full::<f32>([m, 3], 1e-40)?);
     let left = scaled(&ones, &of_a);
     tuned(Gemm::builder::<Plain>(device).operands(left, right)?).plan()?.run(left, right, Plain { accum: &mut d })?;
@@ -568,7 +568,7 @@ fn kernels_are_of_the_device_s_own_family() -> Result<(), Error> {
     Ok(())
 }
 
-/// What another program needs for the launch.
+/// The facts that another program needs for the launch.
 #[test]
 fn scales_are_named_in_the_launch() -> Result<(), Error> {
     if testing::compiler("scaled::scales_are_named_in_the_launch").is_none() {

@@ -154,7 +154,7 @@ fn on_emulated_devices() -> Result<(), Error> {
         rows_are_placed(&device, extents, index, |builder| builder.tile(smallest).split_k(splits[i]))?;
         let options = Options::default().detector(Detector::On).completion(Completion::Random);
         let device = Device::emulated_with(Arch::SM_90A, options)?;
-        // Of which rows tensor copies can't load.
+        // TMA can't load rows of 17 elements.
         if extents[2] == 17 {
             continue;
         }
@@ -412,7 +412,7 @@ fn the_index_is_read_only() -> Result<(), Error> {
     Ok(())
 }
 
-/// Both families have kernels for it; on sm_90a lanes store such outputs.
+/// Both families have kernels for it; on sm_90a lanes store scattered outputs.
 #[test]
 fn the_planner_takes_every_family() -> Result<(), Error> {
     for arch in [Arch::SM_80, Arch::SM_90A] {

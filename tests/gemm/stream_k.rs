@@ -106,7 +106,7 @@ fn the_same_bits_at_every_run() {
 fn the_model_streams_a_partial_wave_and_says_so() {
     let device = device(Completion::Eager, 0, Detector::Off);
     let builder = || Builder::<()>::new(&device, plain()).elements(ElementType::BF16, ElementType::BF16);
-    // 168 tiles on 132 multiprocessors: two waves, of which the second is nearly empty.
+    // 168 tiles on 132 multiprocessors: two waves; the second one is nearly empty.
     let asked = |split_k| {
         let whole = Request { split_k: Some(split_k), ..request(128, 256, Schedule::Cooperative, (1, 1), false) };
         let choice = builder().problem(1792, 3072, 16384).sm90(whole).choose().expect("a kernel");
@@ -123,8 +123,8 @@ fn the_model_streams_a_partial_wave_and_says_so() {
     assert!(choice.candidates().iter().all(|c| c.split_k != SplitK::Stream || c.waves.fract() != 0.0));
 }
 
-/// The same for a kernel for sm_80, with fewer blocks than tiles or more: with operands copied by large and by single
-/// elements, and with sums of every type.
+/// A kernel for sm_80 runs product after product, with fewer blocks than tiles or more: with operands copied by large
+/// and by single elements, and with sums of every type.
 #[test]
 fn products_on_sm_80_one_after_the_other() {
     const NAME: &str = "stream_k::products_on_sm_80_one_after_the_other";

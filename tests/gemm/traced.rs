@@ -1,4 +1,4 @@
-//! What the crate `tracing` is told.
+//! Events that the crate `tracing` gets.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,7 @@ impl Subscriber for Lines {
     }
 }
 
-/// What is told while `work` is done.
+/// The events while `work` is done.
 fn told(work: impl FnOnce()) -> Vec<String> {
     let lines = Lines::default();
     tracing::subscriber::with_default(lines.clone(), work);
@@ -127,7 +127,7 @@ fn a_run_that_compiles_says_so() {
     if testing::compiler("a_run_that_compiles_says_so").is_none() {
         return;
     }
-    // What is small runs in whatever kernel there is.
+    // Small products run in whatever kernel there is.
     let device = Device::emulated(Arch::SM_80).expect("an emulated device");
     let builder = Gemm::builder::<TracedScale>(&device).elements(ElementType::F16, ElementType::F16);
     let gemm = builder.problem(256, 256, 512).plan().expect("a plan");

@@ -61,7 +61,7 @@ fn the_bits_are_those_of_16_bit_weights() -> Result<(), Error> {
     for (i, request) in requests().into_iter().enumerate() {
         let device = device([Completion::Lazy, Completion::Random, Completion::Eager][i % 3], i as u64);
         let (wide, weight) = ([ElementType::F16, ElementType::BF16][i % 2], narrow[i % 4]);
-        // Of E5M2, which has 3 significant bits, half of the values.
+        // E5M2 has 3 significant bits, so its values are halved.
         let values = |count| -> Vec<f64> {
             let halved = if weight == ElementType::F8E5M2 { 0.5 } else { 1.0 };
             weights(weight, count).into_iter().map(|x| (x * halved).trunc()).collect()
@@ -162,7 +162,7 @@ fn weights_that_are_no_rows_of_a_tile_are_refused() {
     let columns = Request { swap_ab: Some(false), ..Request::default() };
     let refused = of(columns, along_k).choose().expect_err("no such kernel").to_string();
     assert!(refused.ends_with("ask for `swap_ab: Some(true)`, or leave it open"), "{refused}");
-    // Those along N are copied first.
+    // Weights along N are copied first.
     let copied = of(Request::default(), along_n).choose().expect("a kernel").to_string();
     assert!(copied.contains("B is copied first (the instruction takes it contiguous along K only)"), "{copied}");
 }

@@ -57,7 +57,7 @@ fn twice_inner(x: f64) -> (f64, f64) {
     (c * (x + 0.044715 * x * x * x), c * (1.0 + 0.134145 * x * x))
 }
 
-/// Where an exponential of f32 overflows, its reciprocal is 0.
+/// If an exponential of f32 overflows, its reciprocal is 0.
 fn overflow(x: f64) -> f64 {
     (2.0 + x.abs().min(200.0)) * 2f64.powi(-127)
 }

@@ -47,7 +47,7 @@ fn gated(gate: Accum, up: Accum) -> Tensor {
     d
 }
 
-/// What overlaps an operand, or an argument of another place, can't be updated in place.
+/// Memory that overlaps an operand, or an argument of another place, can't be updated in place.
 #[test]
 fn memory_that_is_shared() {
     let (a, b, own) = (ones(&[4, 4]), ones(&[4, 4]), || ones(&[4, 4]));

@@ -1,4 +1,4 @@
-//! What a run refuses, without having written anything.
+//! Refusals of a run, before anything is written.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};

@@ -222,8 +222,8 @@ fn primitives_keep_their_bounds() {
 }
 
 /// Approximate instructions and short formulas, and functions made from them: one in 130,987 of all f32, within the
-/// bounds that the reference allows if results reach 11 bits or 8, or if the user asks for fast mathematics. `cargo
-/// xtask approximations` tries every f32.
+/// reference's bounds for results of 11 bits, of 8 bits, and for fast mathematics. `cargo xtask approximations` tries
+/// every f32.
 #[test]
 fn approximate_functions_keep_their_bounds() {
     let Some(_) = testing::compiler("approximate_functions_keep_their_bounds") else { return };

@@ -1,5 +1,5 @@
-//! What functions give for infinities, zeros, NaN, the largest and the least numbers: on every device the same, as the guide
-//! says.
+//! Results of functions for infinities, zeros, NaN, the largest and the least numbers: on every device the same, as the
+//! guide says.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -118,7 +118,7 @@ fn numbers() -> Vec<f64> {
     NUMBERS.iter().map(|(_, x)| f64::from(*x)).collect()
 }
 
-/// What the CPU's products give, and its automatic tensor expressions.
+/// The results of the CPU's products, and of its automatic tensor expressions.
 fn on_the_cpu(functions: &[Named], element: ElementType) -> [Vec<Vec<f64>>; 2] {
     let (device, count) = (Device::cpu(), NUMBERS.len());
     let given: Vec<f32> = NUMBERS.iter().map(|(_, x)| *x).collect();

@@ -19,7 +19,7 @@ fn locks() -> Arc<[HostLock; 2]> {
     Arc::new([HostLock::new(&waits), HostLock::new(&waits)])
 }
 
-/// Who writes sees nobody else: the number is even but in the middle of a writing.
+/// A writer sees nobody else: the number is even but in the middle of a writing.
 fn a_writer_is_alone() {
     in_every_order(|| {
         let (locks, number) = (locks(), Arc::new(AtomicUsize::new(0)));

@@ -19,7 +19,7 @@ enum Call {
     End,
 }
 
-/// What a thread of the library's does, and what wakes it up.
+/// A thread of the library's: its work, and the calls that wake it up.
 #[derive(Default)]
 struct Worker {
     jobs: Jobs,

@@ -1,7 +1,7 @@
-//! Models of the library's own waiting, which loom runs in every order of the threads' steps, and with every value that an
-//! atomic may be read as: `Variants`, of which each kernel is made once, `Meeting`, where ranks meet, and `Jobs`, by which
-//! work is handed over to the threads that the library computes on, and `HostLock`, which tensors' memory has. Files are the library's; `sync` has loom's locks in place
-//! of the standard library's.
+//! Models of the library's own waiting. loom runs them in every order of the threads' steps, and with every value that
+//! an atomic may be read as. `Variants` makes each kernel once, and ranks meet in `Meeting`. `Jobs` hands work over to
+//! the threads that the library computes on. `HostLock` belongs to tensors' memory. Files are the library's; `sync` has
+//! loom's locks in place of the standard library's.
 //!
 //! That models can fail is tested, too: each of `mutants.rs` is a copy of one of those files with one mistake, which a model
 //! of that file must find. (It runs in a process of its own, since loom's threads can't be left in the middle.)
@@ -41,13 +41,13 @@ mod models_of_jobs;
 #[path = "host_lock.rs"]
 mod models_of_host_lock;
 
-/// The same, with mistakes.
+/// The modelled files with mistakes.
 #[allow(warnings, clippy::all, reason = "they are wrong on purpose")]
 mod wrong {
     include!(concat!(env!("OUT_DIR"), "/mutants.rs"));
 }
 
-/// What `jobs` needs of how long threads wait: they look once.
+/// The waiting that `jobs` needs: threads look once.
 mod parallel {
     pub(crate) mod patience {
         pub(crate) fn look<T>(found: impl Fn() -> Option<T>) -> Option<T> {
@@ -56,7 +56,7 @@ mod parallel {
     }
 }
 
-/// What `meeting` needs of the library's errors.
+/// The library's errors that `meeting` needs.
 mod error {
     pub(crate) mod ranks {
         #[derive(Clone, Debug, PartialEq, Eq)]

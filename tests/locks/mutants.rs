@@ -1,8 +1,8 @@
-//! Mistakes in the modelled files, each of which a model must find: so models are known to be able to fail.
+//! Mistakes in the modelled files. A model must find each of them: so models are known to be able to fail.
 
 /// A mistake: a text of a file, and what stands there instead.
 pub(crate) struct Mutant {
-    /// What is wrong.
+    /// The mistake.
     pub(crate) name: &'static str,
     /// The file, whose models are run: a name of `FILES`.
     pub(crate) file: &'static str,
@@ -10,7 +10,7 @@ pub(crate) struct Mutant {
     pub(crate) right: &'static str,
     /// The wrong one.
     pub(crate) wrong: &'static str,
-    /// What the model that finds it says.
+    /// The message of the model that finds it.
     pub(crate) found: &'static str,
 }
 

@@ -1,4 +1,5 @@
-//! What `src/sync.rs` and `runtime/src/sync.rs` have, from loom, which runs a model in every order of its threads' steps.
+//! The locks of `src/sync.rs` and `runtime/src/sync.rs`, from loom, which runs a model in every order of its threads'
+//! steps.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -14,7 +15,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the standard library says of its `OnceLock`, which loom lacks: who sees that it is set, sees the value.
+/// The standard library's promise about its `OnceLock`, which loom lacks: a thread that sees that it is set, sees the
+/// value.
 pub(crate) struct OnceLock<T> {
     is_set: AtomicBool,
     setting: Mutex<()>,

@@ -1,4 +1,4 @@
-//! Models of `Variants`, of which each kernel is made once.
+//! Models of `Variants`, which makes each kernel once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! Gradients of filters by kernels for sm_90a, whose transposed patches tensor copies load, and the products on which they are
-//! tried.
+//! Gradients of filters by kernels for sm_90a, and the products on which they are tried. TMA loads their transposed
+//! patches.
 
 use epilogue::Error;
 use epilogue::gemm::{Builder, Major, OperandLayout, PatchBoxes, Window, sm90, transposed_patches};

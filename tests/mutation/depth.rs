@@ -15,7 +15,7 @@ pub(crate) struct Deep {
     request: sm90::Request,
 }
 
-/// One whose blocks fill each other's stages, and one whose warpgroups take turns.
+/// Two kernels: in one, blocks fill each other's stages; in the other, warpgroups take turns.
 pub(crate) fn all() -> Vec<Deep> {
     let of = |name, schedule, rows, m| {
         let found = sm90::Tile::all().iter().find(|t| (t.rows, t.columns, t.schedule) == (rows, rows, schedule));
@@ -48,14 +48,14 @@ impl Deep {
         let builder: Builder<Gradient> = Gemm::builder::<Gradient>(device).elements(ElementType::F16, ElementType::F16);
         let along = OperandLayout::packed(Major::Mn);
         let builder = builder.problem(200, 72, 300).depth_groups(3).layouts(along, along).multiprocessors(blocks);
-        // What begins before the launch before it has ended waits for the bounds.
+        // A launch that begins before the previous one has ended waits for the bounds.
         builder.dependent_launch(true).sm90(self.request).plan()
     }
 
     /// A product with these ends of groups; whether its results are right.
     fn product(&self, device: &Device, gemm: &Gemm<Gradient>, product: (&[i32], usize, f64)) -> Result<bool, Error> {
         let (ends, k, beta) = product;
-        // Three tiles along M, of which a row's are in several blocks.
+        // Three tiles along M: a row's tiles are in several blocks.
         let ([m, n], groups) = (if ends.len() > 4 { [40, 24] } else { [152, 136] }, ends.len());
         // The last part's neighbours are infinite: zeros don't make them nothing.
         let last = ends.iter().max().map_or(0, |end| *end as usize);
@@ -67,7 +67,7 @@ impl Deep {
         };
         let (a, b) = (beyond(rough(device, &[k, m], 1)?)?.transpose()?, beyond(rough(device, &[k, n], 2)?)?);
         let c = rough(device, &[groups, m, n], 3)?;
-        // Who counts is a launch before, which may not have ended yet.
+        // A previous launch counts; it may not have ended yet.
         let counted = device.tensor(&ends.iter().flat_map(|end| [*end, -1]).collect::<Vec<_>>(), [groups, 2])?;
         let known = device.tensor(ends, [groups])?;
         let (mut d, mut sums) = (device.full::<f32>([groups, m, n], 1.0)?, device.zeros::<f32>([groups, m])?);
@@ -94,7 +94,7 @@ impl Subject for Deep {
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
         let gemm = self.plan(device).map_err(stopped)?;
-        // Cuts of every kind, of which each stage has some in turn and zeros go in several copies; more groups than a warp has
+        // Cuts of every kind: each stage has some in turn, and zeros go in several copies; more groups than a warp has
         // lanes; no K.
         let many: Vec<i32> = (1..40).map(|g| g * 2).collect();
         let products =

@@ -135,7 +135,7 @@ const OTHERS: [Family; 5] = [
     ("copies", copies),
 ];
 
-/// What is wrong in any of the schedules.
+/// The first mistake in any of the schedules.
 fn wrong(name: &str, arch: Arch, seed: u64, trial: &Trial<'_>) -> Option<String> {
     // Each kernel has seeds of its own.
     let options = Options::default().instruction_limit(INSTRUCTIONS).seed(seed * u64::from(SCHEDULES));

@@ -16,7 +16,7 @@ use crate::trial::{Kill, Subject, Text, stopped};
 /// A kernel, and the products on which it is tried.
 pub(crate) struct Multiplied {
     name: String,
-    /// Of A, and of all else but B.
+    /// The type of A, and of all else but B.
     element: ElementType,
     of_b: ElementType,
     arithmetic: Arithmetic,
@@ -120,7 +120,8 @@ struct Hopper {
 }
 
 /// The kernels for sm_90a: cooperative and ping-pong, with and without clusters, with each kind of split-K and
-/// stream-K, those of FP8, which sum only in the tensor cores or also in f32, and those of weights of 8 bits.
+/// stream-K. Also kernels of FP8, which sum only in the tensor cores or also in f32, and kernels with weights of 8
+/// bits.
 pub(crate) fn hopper() -> Vec<Multiplied> {
     use sm90::Schedule::{Cooperative, PingPong};
     let form = |schedule, consumers, cluster, split_k, reduces| Hopper {
@@ -151,7 +152,8 @@ pub(crate) fn hopper() -> Vec<Multiplied> {
 }
 
 impl Hopper {
-    /// The kernel with the smallest tile with wide enough rows, and products for it; `None` if there is no such tile.
+    /// The kernel with the smallest tile with wide enough rows, and products for it; `None` if there is no tile of this
+    /// kind.
     fn subject(&self) -> Option<Multiplied> {
         let &Self { schedule, consumers, cluster: (m, n), split_k, reduces, element, of_b, arithmetic } = self;
         let tiles = sm90::Tile::all();
@@ -159,9 +161,9 @@ impl Hopper {
         let tile = *tiles.iter().filter(of_kind).min_by_key(|t| t.rows * t.columns)?;
         let stages = 3;
         // N and K are multiples of 16 bytes, or tensor copies could not reach packed tensors. The rings of operands
-        // wrap around within a tile. Those of the epilogue's tensors wrap around after many tiles, whose number is odd,
-        // so that the parts of a tile's K go to different clusters and that stream-K has tiles to cut.
-        // What is converted is the tile's rows.
+        // wrap around within a tile. The rings of the epilogue's tensors wrap around after many tiles. Their number is
+        // odd, so that the parts of a tile's K go to different clusters and stream-K has tiles to cut. The converted
+        // operand is the tile's rows.
         let swap_ab = element != of_b;
         let (atom, block) = (16 / of_b.size(), 128 / element.size());
         let left_over = if swap_ab { 3 * atom } else { 5 * atom };
@@ -249,7 +251,7 @@ fn tree(linear: bool, reduces: bool) -> Tree {
 /// A product with its operands' values and the correct results.
 struct Known {
     case: Case,
-    /// Of A, B, C and the bias.
+    /// The values of A, B, C and the bias.
     values: [Vec<f64>; 4],
     expected: Vec<Output>,
 }
@@ -312,7 +314,7 @@ impl Multiplied {
             .arithmetic(self.arithmetic)
             .layouts(a, b)
             .split_k(self.split_k);
-        // Two clusters, each of which computes several tiles.
+        // Two clusters that each compute several tiles.
         let builder = match self.hopper {
             Some(request) => builder
                 .multiprocessors(2 * request.cluster.map_or(1, |c| c.m * c.n))

@@ -15,8 +15,8 @@ pub(crate) struct Grouped {
     request: sm90::Request,
 }
 
-/// One whose blocks share a tile's columns, and one whose warpgroups take turns; and the same of picked rows, which are the
-/// instruction's columns in the second.
+/// In one kernel, blocks share a tile's columns; in another, warpgroups take turns. Two more do so with gathered rows,
+/// which are the instruction's columns in the second.
 pub(crate) fn all() -> Vec<Grouped> {
     let of = |name, schedule, rows, m, picked: Option<bool>| {
         let found = sm90::Tile::all().iter().find(|t| (t.rows, t.columns, t.schedule) == (rows, 64, schedule));
@@ -61,7 +61,7 @@ impl Grouped {
         let along_k = OperandLayout::packed(Major::K);
         let builder = builder.problem(300, 72, 40).groups(3).layouts(along_k, along_k).multiprocessors(blocks);
         let builder = if self.picks() { builder.picked_rows() } else { builder };
-        // What begins before the launch before it has ended waits for the bounds.
+        // A launch that begins before the previous one has ended waits for the bounds.
         builder.dependent_launch(true).sm90(self.request).plan()
     }
 
@@ -76,7 +76,7 @@ impl Grouped {
         let limit = if self.picks() { 50 } else { m };
         let (a, b) = (rough(device, &[limit, k], 1)?, rough(device, &[groups, n, k], 2)?.permute(&[0, 2, 1])?);
         let (c, bias) = (rough(device, &[m, n], 3)?, rough(device, &[groups, n], 4)?);
-        // Who counts the rows of groups is a launch before, which may not have ended yet.
+        // A previous launch counts the rows of groups; it may not have ended yet.
         let counted = device.tensor(&ends.iter().flat_map(|end| [*end, -1]).collect::<Vec<_>>(), [groups, 2])?;
         let known = device.tensor(ends, [groups])?;
         let numbers: Vec<i32> = (0..m as i32).map(|row| (row * row + 3 * row) % 50).collect();
@@ -110,8 +110,8 @@ impl Subject for Grouped {
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
         let gemm = self.plan(device).map_err(stopped)?;
-        // More groups than a warp has lanes; operands' rings that wrap around; no K; so many whole tiles that the outputs'
-        // ring wraps around.
+        // More groups than a warp has lanes; operands' rings that wrap around; no K; enough whole tiles that the
+        // outputs' ring wraps around.
         let many: Vec<i32> = (1..40).map(|g| g * 2).collect();
         let products =
             [(&[5, 5, 290][..], 3 * 64, 0.5), (&many, 40, 0.0), (&[150, 300], 0, 2.0), (&[3, 1291], 72, 0.5)];

@@ -17,8 +17,8 @@ pub(crate) struct InTile {
     cluster: sm90::Cluster,
 }
 
-/// One for sm_80, whose rows are those of two warps and which takes tile after tile, and those whose warpgroups take turns: with
-/// rows in a tile, and in the tiles of a cluster.
+/// One kernel for sm_80: its rows are those of two warps, and it takes tile after tile. In the kernels for sm_90a
+/// warpgroups take turns: with rows in a tile, and in the tiles of a cluster.
 pub(crate) fn all() -> Vec<InTile> {
     let in_tile = InTile { name: "", arch: Arch::SM_90A, split_k: SplitK::None, cluster: sm90::Cluster::NONE };
     vec![
@@ -44,7 +44,7 @@ fn centred(accum: Accum, c: Tensor, weight: RowVector) -> (Tensor, Tensor<f32>, 
 }
 
 impl InTile {
-    /// Of the tiles in which rows lie.
+    /// The columns of the tiles that a row lies in.
     const fn columns(&self) -> usize {
         64 * self.cluster.n
     }

@@ -2,15 +2,15 @@
 
 use epilogue_runtime::ptx_vm::mutate::Operator;
 
-/// Mutants of one kind at one place. Where the compiler has copied the place, some copies may be found out.
+/// Mutants of one kind at one place. If the compiler has copied the place, some copies may be found out.
 pub(crate) struct Survivor {
     pub(crate) operator: Operator,
     /// Part of the name of the kernels; empty for all.
     pub(crate) kernels: &'static str,
     /// The beginning of the mutated instruction.
     pub(crate) instruction: &'static str,
-    /// A part of the line of CUDA C++ that it comes from and of those that call it, joined by ` < `, the callee before
-    /// the caller; empty for any place.
+    /// A part of the line of CUDA C++ that it comes from. Parts of the lines that call it follow, joined by ` < `, the
+    /// callee before the caller; empty for any place.
     pub(crate) place: &'static str,
     /// Why the mutant is as correct as the kernel.
     pub(crate) reason: &'static str,

@@ -23,10 +23,13 @@ struct Array {
     values: Vec<i32>,
 }
 
-/// Shapes whose reductions fit in a block and that need several blocks; chains of reductions in one launch, with a
-/// row's elements in registers and read again; scans of blocks that own their columns, and of blocks that share them,
-/// with look-back over one tile at a time, over several and by the maps of batches; scans with column reductions, for
-/// each mapping of lanes to columns; cells of recurrent networks, with a thread and with a warp per column.
+/// Kernels of every kind:
+/// - reductions that fit in a block, and that need several blocks;
+/// - chains of reductions in one launch, with a row's elements in registers and read again;
+/// - scans of blocks that own their columns;
+/// - scans of blocks that share columns, with look-back over one tile at a time, over several and by maps of batches;
+/// - scans with column reductions, for each mapping of lanes to columns;
+/// - cells of recurrent networks, with a thread and with a warp per column.
 pub(crate) fn all() -> Vec<Box<dyn Subject>> {
     let mut all = Vec::new();
     for (rows, columns, of_rows) in
@@ -142,7 +145,7 @@ fn running_sums(steps: usize, columns: usize) -> Work {
     }
 }
 
-/// y[t] = 3·y[t-1] + x[t] for `[steps, kept, reduced]` states. Those along the last axis are combined, as maps one
+/// y[t] = 3·y[t-1] + x[t] for `[steps, kept, reduced]` states. States along the last axis are combined, as maps one
 /// after the other: z ↦ (2·y + 1)·z + x. If anything is left out, used twice or used in another order, the results
 /// change. Time is the first axis in memory, or the last.
 fn folded([steps, kept, reduced]: [usize; 3], of_time: bool) -> Work {

@@ -62,8 +62,8 @@ pub(crate) trait Subject: Sync {
     /// Its kernel.
     fn text(&self, device: &Device) -> Result<Text, String>;
 
-    /// Runs everything with one plan, so that a later run finds what an earlier one has left in the workspace, and
-    /// compares with the correct results.
+    /// Runs everything with one plan, so that a later run finds the workspace as an earlier one has left it. Compares
+    /// with the correct results.
     fn run(&self, device: &Device) -> Result<(), (Kill, String)>;
 }
 

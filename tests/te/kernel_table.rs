@@ -1,5 +1,5 @@
-//! Scheduled programs with every element type: each operation, function, cast, reduction and kind of memory gives on
-//! the CPU and on an emulated GPU what the interpreter gives, or is refused where it is written.
+//! Scheduled programs with every element type: each operation, function, cast, reduction and kind of memory gives the
+//! interpreter's result on the CPU and on an emulated GPU. Or it is refused where it is written.
 
 use std::sync::Arc;
 
@@ -80,8 +80,8 @@ impl Inputs {
         let place = |i: usize| ((i * 7 + 3) % N) as f64;
         let given = |name: &str, values: Vec<f64>| (placeholder_of(dtype, [N], name), values);
         let index = |name: &str, values: Vec<f64>| (placeholder_of(ElementType::I32, [N], name), values);
-        // `few` has a column of ones and columns of some ones; `sparse` has so few ones that sums of several such
-        // elements are exact in every type.
+        // `few` has a column of ones and columns of some ones; the ones of `sparse` are so few that sums of several of
+        // its elements are exact in every type.
         let few = |i: usize| i.is_multiple_of(COLUMNS) || (i / COLUMNS + i) % 5 > 1;
         let sparse = |i: usize| i % 17 == 3;
         let matrix = |name: &str, holds: &dyn Fn(usize) -> bool| {
@@ -205,7 +205,7 @@ fn rounds(x: f32, y: f32) -> f32 {
     max(a, b) * 0.3
 }
 
-/// The library's functions, with the rounding units of f32 or f64 by which they may be wrong, and of which terms.
+/// The library's functions, with the terms of their errors, in rounding units of f32 or f64.
 fn functions() -> Vec<(&'static Function, f64)> {
     let costly = [
         (ops::exp::function(), 2.0),
@@ -396,7 +396,7 @@ fn of(given: &Inputs, i: usize) -> Vec<f64> {
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Threads,
-    /// Threads of which each computes several points as a vector.
+    /// Threads that each compute several points as a vector.
     Lanes,
     Serial,
 }

@@ -7,7 +7,7 @@ pub(crate) fn integers(len: usize, seed: u64) -> Vec<f64> {
     integers_in(len, seed, -8..=8)
 }
 
-/// Of any type.
+/// Integers as values of any type.
 pub(crate) fn integers_in<T: From<i8>>(len: usize, seed: u64, range: RangeInclusive<i8>) -> Vec<T> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| T::from(random.i8(range.clone()))).collect()

@@ -3,7 +3,7 @@
 use epilogue::tile::headers;
 use epilogue_runtime::{KernelArgument, Launch, Source};
 
-/// Per thread: the sum, maximum and minimum over its group of 2, 4, 8, 16 and 32 lanes, then those over the first 1 to
+/// Per thread: the sum, maximum and minimum over its group of 2, 4, 8, 16 and 32 lanes; then those over the first 1 to
 /// 32 warps.
 const KERNEL: &str = r#"
 using namespace epilogue;

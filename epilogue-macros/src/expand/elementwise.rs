@@ -75,8 +75,8 @@ fn called(item: &ItemFn, header: &Header, function: &Elementwise, body: &TokenSt
 
 /// A type with the function's name: `f::function()` is its tree.
 ///
-/// It is a type rather than a module, so that the paths in the body have the same meaning as in the function, even if
-/// the function is inside another one.
+/// It is a type rather than a module, so paths in the body mean the same as in the function. This also holds if the
+/// function is inside another one.
 fn namespace(header: &Header, tree: &TokenStream, depth: &TokenStream) -> TokenStream {
     let (visibility, name) = (&header.visibility, &header.name);
     let conditions = header.attributes.iter().filter(|attribute| is_condition(attribute));

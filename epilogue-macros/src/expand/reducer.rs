@@ -60,7 +60,7 @@ fn inside(name: &Ident, parts: &Parts) -> Option<TokenStream> {
 
         #(#hosts)*
 
-        /// What the reduction gives for these elements, combined on the host one after the other.
+        /// The reduction's result for these elements, combined on the host one after the other.
         #[allow(dead_code, unreachable_pub)]
         pub fn reduce(elements: impl ::core::iter::IntoIterator<Item = ::core::primitive::f32>) -> ::core::primitive::f32 {
             finish(elements.into_iter().fold(IDENTITY, |state, x| combine(state, lift(x))))

@@ -1,4 +1,4 @@
-//! What both forms of an epilogue share: their fields, the order of their arguments, and their tree.
+//! The common parts of both forms of an epilogue: their fields, the order of their arguments, and their tree.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
@@ -50,7 +50,7 @@ impl Access {
         }
     }
 
-    /// What makes an `epilogue::Argument` of it.
+    /// The function or variant that makes an `epilogue::Argument` of it.
     pub(super) fn variant(self) -> Ident {
         local(match self {
             Self::Scalar => "Scalar",

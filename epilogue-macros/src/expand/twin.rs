@@ -2,8 +2,8 @@
 //! tokens.
 //!
 //! Every number is an `f32`, every integer an `i64`, every truth value a `bool`. A method call becomes a call of the
-//! library's function of that name, a constant an item of type `f32`, a reduction a call that returns an `f32`.
-//! Everything else stays as the user wrote it.
+//! library's function of that name. A constant becomes an item of type `f32`, and a reduction a call that returns an
+//! `f32`. Everything else stays as the user wrote it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};

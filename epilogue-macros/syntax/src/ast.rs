@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, BinOp, ExprPath, Lit, LitInt, Path, Token, Type, Visibility, token};
 
-/// What the user wrote around the parameters and the body.
+/// The user's attributes, visibility and name, around the parameters and the body.
 pub struct Header {
     /// Documentation, conditions and lint levels.
     pub attributes: Vec<Attribute>,
@@ -120,7 +120,7 @@ pub struct Assign {
     pub semi_token: Token![;],
 }
 
-/// What assigns.
+/// An assignment's operator.
 pub enum AssignOperator {
     Plain(Token![=]),
     Compound(Operator, BinOp),
@@ -287,7 +287,7 @@ impl Reduction {
     }
 }
 
-/// What the checks know of an operation that is made of others; the library's tree has the same.
+/// The checks' knowledge of an operation that is made of others; the library's tree has the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Composed {
     /// Whether it takes truth values and gives one.
@@ -310,7 +310,7 @@ pub const RANDOM: &str = "random";
 pub const REDUCTION_OP: &str = "reduction_op";
 
 impl ClassKind {
-    /// Those of parameters.
+    /// The classes of parameters.
     pub const PARAMETERS: [Self; 8] = [
         Self::Tensor,
         Self::TensorMut,
@@ -321,7 +321,7 @@ impl ClassKind {
         Self::Seed,
         Self::Bits,
     ];
-    /// Those of results.
+    /// The classes of results.
     pub const RESULTS: [Self; 8] = [
         Self::Tensor,
         Self::TensorMut,

@@ -1,4 +1,4 @@
-//! What stands between an attribute's parentheses, and the item under it.
+//! The arguments between an attribute's parentheses, and the item under it.
 
 use std::fmt::Display;
 
@@ -27,7 +27,7 @@ fn first_span(tokens: TokenStream) -> Span {
     tokens.into_iter().next().map_or_else(Span::call_site, |first| first.span())
 }
 
-/// What stands between parentheses, with commas; `otherwise` says what may stand there.
+/// Reads a list between parentheses, with commas; `otherwise` says what may stand there.
 pub(crate) fn list<T: Parse>(tokens: TokenStream, otherwise: &str, errors: &mut Errors) -> Vec<T> {
     match Punctuated::<T, Token![,]>::parse_terminated.parse2(tokens.clone()) {
         Ok(list) => list.into_iter().collect(),

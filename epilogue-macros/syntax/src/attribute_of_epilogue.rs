@@ -8,7 +8,7 @@ use syn::{Expr, Meta, MetaList, MetaNameValue};
 use crate::attribute::list;
 use crate::report::Errors;
 
-/// What stands between the attribute's parentheses.
+/// The arguments between the attribute's parentheses.
 #[derive(Default)]
 pub(crate) struct Arguments {
     /// The struct's name.

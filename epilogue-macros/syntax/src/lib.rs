@@ -5,11 +5,11 @@
 //!             └──────────┴── every mistake, each at its own token (report)
 //! ```
 //!
-//! It has two users: `epilogue-macros`, whose builder writes tokens, and the command `epilogue`, whose builder makes the
-//! visitor tree at once. It is an interface between these packages, and changes with them.
+//! It has two users: the builder of `epilogue-macros` writes tokens, and the builder of the command `epilogue` makes
+//! the visitor tree at once. It is an interface between these packages, and changes with them.
 //!
-//! It knows syntax. It must never know CUDA, and holds no table of functions: what a function is, how many arguments it
-//! takes and of what type, its users find out (the macros ask rustc, the command asks the library). It knows the
+//! It knows syntax. It must never know CUDA, and holds no table of functions. Its users find out what a function is,
+//! how many arguments it takes and of what type: the macros ask rustc, the command asks the library. It knows the
 //! operations' names, for messages about names that nothing has (`operations`).
 
 pub mod ast;
@@ -35,13 +35,13 @@ use crate::sight::Files;
 
 /// A function under `#[epilogue]`.
 pub struct EpilogueFunction {
-    /// What stands outside the parameters and the body.
+    /// The text outside the parameters and the body.
     pub header: Header,
-    /// The struct's name, where the attribute says one.
+    /// The struct's name, if the attribute says one.
     pub name: Option<Ident>,
     /// The parameters and the body.
     pub epilogue: Epilogue,
-    /// What the check found out.
+    /// The check's facts.
     pub checked: Checked,
     /// The backward pass that the attribute asks for.
     pub backward: Option<Backward>,
@@ -51,13 +51,13 @@ pub struct EpilogueFunction {
 pub struct ElementwiseFunction {
     /// The function, as it was written.
     pub item: ItemFn,
-    /// What stands outside the parameters and the body.
+    /// The text outside the parameters and the body.
     pub header: Header,
     /// The parameters and the body.
     pub function: Elementwise,
     /// The constants that the body names.
     pub constants: Vec<ExprPath>,
-    /// The hand-written device body, where the attribute has one.
+    /// The hand-written device body, if the attribute has one.
     pub cuda: Option<LitStr>,
 }
 

@@ -1,7 +1,7 @@
-//! What the file with a call says about the name of the called function.
+//! Facts from the file with a call about the name of the called function.
 //!
 //! rustc decides which function a name means: it knows imports, modules and blocks, which a macro doesn't. But for a
-//! name without any meaning, rustc can only say that there is no crate of that name, while users need to know which
+//! name without any meaning, rustc can only say that there is no crate of that name. Users need to know which
 //! operations there are, and that a function of their own needs `#[elementwise]`. Rust has no way to give a name a
 //! meaning only if it has no other: `#[diagnostic::on_unimplemented]` needs a name that has one, and an import next to
 //! the call hides the names of the user's own blocks and modules.
@@ -19,7 +19,7 @@ use syn::{ItemUse, UseTree};
 
 use crate::depth;
 
-/// What a file says about a name that is called.
+/// The possible meaning of a called name, by what its file says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sight {
     /// Nothing in the file can give the name a meaning.
@@ -30,7 +30,7 @@ pub enum Sight {
     Open,
 }
 
-/// What the file says about names of functions.
+/// The names of functions and modules in a file.
 #[derive(Debug)]
 pub struct File {
     /// The functions under `#[elementwise]`.
@@ -76,7 +76,7 @@ impl Files {
 }
 
 impl File {
-    /// What its text says; `None` where that is not tokens of Rust.
+    /// Reads the text of a file; `None` if that is not tokens of Rust.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut file = Self {
@@ -92,7 +92,7 @@ impl File {
         Some(file)
     }
 
-    /// What the file says about a name. `library` says whether the library has an operation of that name.
+    /// The possible meaning of a name. `library` says whether the library has an operation of that name.
     #[must_use]
     pub fn sight(&self, name: &str, library: bool) -> Sight {
         let has = |names: &[String]| names.iter().any(|known| known == name);
@@ -227,7 +227,7 @@ fn is_group(tree: Option<&TokenTree>, delimiter: Delimiter) -> bool {
     matches!(tree, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
 }
 
-/// The attributes of the function whose `fn` comes next, which are before its visibility and other words.
+/// The attributes of the function whose `fn` comes next. They are before its visibility and other words.
 fn attributes(before: &[TokenTree]) -> Vec<TokenStream> {
     let mut attributes = Vec::new();
     let mut i = before.len();

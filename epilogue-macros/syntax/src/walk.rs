@@ -1,7 +1,7 @@
 //! A checked body as calls of a builder, in the order of evaluation: what every user makes of the syntax, in one place.
 //!
-//! Two builders meet here with one walk: the macros', which writes the calls of `TreeBuilder` and `FunctionBuilder` as
-//! tokens, and the command's, which makes these calls. So both make the same tree of the same body.
+//! Two builders meet here with one walk: the macros' builder writes the calls of `TreeBuilder` and `FunctionBuilder` as
+//! tokens; the command's makes these calls. So both make the same tree of the same body.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use syn::{Lit, Path, Type};
 use crate::ast::{AssignOperator, Block, ClassKind, Connective, Epilogue, Expr, Operator, Reduction, Statement};
 use crate::check::Checked;
 
-/// What makes the nodes of a body.
+/// A maker of the nodes of a body.
 pub trait Builder {
     /// A node.
     type Node: Clone;
@@ -47,7 +47,7 @@ pub trait Builder {
     fn name(&mut self, node: &Self::Node, name: &Ident);
 }
 
-/// What makes a whole epilogue.
+/// A maker of a whole epilogue.
 pub trait EpilogueBuilder: Builder {
     /// The next accumulator.
     fn accum(&mut self, name: &Ident) -> Self::Node;
@@ -175,7 +175,7 @@ struct Made<N> {
     fresh: bool,
 }
 
-/// What an `if` asks: comparisons, by their nodes, and how they are combined.
+/// The condition of an `if`: comparisons, by their nodes, and how they are combined.
 enum Condition<N> {
     Comparison(N),
     Not(Box<Condition<N>>),

@@ -10,7 +10,7 @@ use epilogue::{Argument, Device, DeviceTensor, Epilogue, Gemm};
 
 use crate::memory::{lend, lend_mut, tensor, wrapped, zeros};
 
-/// What is given for a parameter of an epilogue.
+/// The value that is given for a parameter of an epilogue.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A tensor or vector.
@@ -72,7 +72,7 @@ impl<E> Fused<E> {
 }
 
 impl<E: Epilogue> Fused<E> {
-    /// Multiplies `a`, `[M, K]` or `[L, M, K]`, by `b`, `[K, N]` or `[L, K, N]`, and gives what the epilogue returns, in its
+    /// Multiplies `a`, `[M, K]` or `[L, M, K]`, by `b`, `[K, N]` or `[L, K, N]`. Gives the epilogue's results, in its
     /// order. An operand without L is shared by all of the batch.
     ///
     /// No gradients flow through it. Matrices `[M, N]` are results of the accumulator's extents; reductions have the shapes
@@ -163,7 +163,7 @@ fn only<T>(mut results: Vec<T>) -> Result<T> {
     }
 }
 
-/// What is on candle's CPU device.
+/// The storage of a tensor on candle's CPU device.
 fn cpu(storage: &Storage) -> Result<&CpuStorage> {
     match storage {
         Storage::Cpu(storage) => Ok(storage),

@@ -51,7 +51,7 @@ fn results_are_candles() {
         let fused = layer.apply(&x, &b).unwrap();
         let candles = (x.matmul(&b).unwrap() * 0.5).unwrap().broadcast_add(&bias).unwrap().gelu_erf().unwrap();
         close(&fused, &candles, allowed);
-        // The same as an operation of candle's.
+        // The layer as an operation of candle's.
         close(&x.apply_op2_no_bwd(&b, &layer).unwrap(), &fused, 0.0);
     }
 }

@@ -7,7 +7,7 @@ pub(crate) use register::Control;
 mod register {
     use std::arch::asm;
 
-    /// What has happened so far, which is no mode.
+    /// Flags of past exceptions, which are no mode.
     const FLAGS: u32 = 0x3f;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The floating-point mode of the processor: how it rounds, and whether it takes subnormal numbers for 0.
 //!
-//! The mode belongs to a thread, and a new thread has that of the one that started it. So a program that has set another
-//! one, as audio programs do, would get other results of whatever it calls, and different ones from thread to thread. What
-//! computes for others does it [in the default mode](in_default_mode): rounding to nearest even, subnormal numbers as they
-//! are, no traps.
+//! The mode belongs to a thread, and a new thread has that of the one that started it. So a program that has set
+//! another one, as audio programs do, would get other results from everything that it calls. They would differ from
+//! thread to thread. Code that computes for others does it [in the default mode](in_default_mode): rounding to nearest
+//! even, subnormal numbers as they are, no traps.
 //!
 //! ```
 //! use epilogue_float_mode::in_default_mode;
@@ -19,7 +19,7 @@ pub mod testing;
 use control::Control;
 
 /// Does some work in the default mode, on the caller's thread, and gives the caller back its own mode, also if the work
-/// panics. Where the mode is the default one already, that takes a few nanoseconds.
+/// panics. If the mode is the default one already, that takes a few nanoseconds.
 ///
 /// Threads that the work starts have the default mode, too, for as long as they live.
 pub fn in_default_mode<R>(work: impl FnOnce() -> R) -> R {
@@ -35,7 +35,7 @@ fn outlined<R>(work: impl FnOnce() -> R) -> R {
 
 /// The default mode, until it is dropped.
 struct DefaultMode {
-    /// What the caller has, if it is another.
+    /// The caller's mode, if it is not the default.
     callers: Option<Control>,
 }
 

@@ -17,7 +17,7 @@ pub enum Strange {
 }
 
 impl Strange {
-    /// All of them; none where this crate knows no modes.
+    /// All of them; none if this crate knows no modes.
     pub const ALL: &[Self] = if cfg!(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))) {
         &[Self::Flushing, Self::Down, Self::UpAndFlushing, Self::TowardsZero]
     } else {

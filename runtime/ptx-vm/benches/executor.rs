@@ -1,6 +1,6 @@
 //! Measures how fast kernels are executed with checks off, with memory checks, and with the race detector. The kernels
-//! are an f16 GEMM by `mma.sync` and one by `wgmma` with TMA, both of 1024³, a look-back scan of 2²⁰ floats, and three on
-//! which the detector has most to do: an f32 GEMM of 512³ through shared memory, saxpy of 2²² floats, and a histogram.
+//! are an f16 GEMM by `mma.sync` and one by `wgmma` with TMA, both of 1024³, and a look-back scan of 2²⁰ floats. Three
+//! more give the detector most to do: an f32 GEMM of 512³ through shared memory, saxpy of 2²² floats, and a histogram.
 //!
 //! The kernels are under `kernels/`: CUDA C++, and the PTX that NVRTC made from it, so that the benchmark needs no
 //! compiler.

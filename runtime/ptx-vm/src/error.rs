@@ -13,7 +13,7 @@ pub enum ParseError {
     Syntax {
         /// Line in the text, counted from 1.
         line: u32,
-        /// What was expected and what was found.
+        /// The expected and the found text.
         message: String,
     },
     /// An instruction, modifier or type that is not implemented.
@@ -141,7 +141,7 @@ impl fmt::Display for MemorySpace {
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// The module has no such kernel.
+    /// The module has no kernel of this name.
     #[error("no kernel `{name}` in the module; it has: {available}")]
     UnknownKernel {
         /// The name given.
@@ -154,7 +154,7 @@ pub enum LaunchError {
     BadLaunch {
         /// The kernel's name.
         kernel: String,
-        /// What was given and what is allowed.
+        /// The given and the allowed value.
         message: String,
     },
     /// An access outside every allocation.
@@ -202,7 +202,7 @@ pub enum LaunchError {
     Invalid {
         /// The place.
         site: Box<Site>,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// The kernel executed `trap` or failed a device-side assertion.
@@ -214,7 +214,7 @@ pub enum LaunchError {
     /// No thread can make progress any more.
     #[error("deadlock: {}", Waiter::list(.waiting))]
     Deadlock {
-        /// What waits, where, and for what.
+        /// The waiting threads, their places, and what they wait for.
         waiting: Vec<Waiter>,
     },
     /// The launch ran longer than `Options::instruction_limit`.
@@ -237,7 +237,7 @@ pub struct LaunchFailure {
     pub error: LaunchError,
     /// The findings before the error; empty if the detector is off.
     pub races: Vec<Finding>,
-    /// What the kernel had printed before the error.
+    /// The text that the kernel had printed before the error.
     pub printed: String,
 }
 
@@ -272,7 +272,7 @@ pub struct Waiter {
     pub site: Site,
     /// The waiting lanes of the warp, as a mask.
     pub lanes: u32,
-    /// What it waits for.
+    /// The event that it waits for.
     pub reason: String,
 }
 

@@ -1,5 +1,5 @@
-//! Runs a program in many schedules, to find errors that only some of them show, and looks for the smallest such
-//! schedule.
+//! Runs a program in many schedules, to find errors that only some of them show. Looks for the smallest schedule that
+//! shows one.
 //!
 //! In nearly every schedule the race detector finds accesses that no synchronisation orders. Errors that depend on the
 //! schedule, such as a deadlock, a wrong value or a rare path, are found by running many schedules.
@@ -42,9 +42,10 @@ pub struct Exploration {
     pub first: Option<(String, Schedule)>,
 }
 
-/// Runs `run` in `runs` schedules: an eager one, a lazy one, and random ones with seeds from [`Options::seed`] on, every
-/// second of them with weak memory (all of them if [`Options::weak_memory`] is set). All use one worker and the race detector. The first schedule that finds something is minimised. `run` must make a
-/// machine with the given options, launch, and give what was wrong as texts.
+/// Runs `run` in `runs` schedules: an eager one, a lazy one, and random ones with seeds from [`Options::seed`] on.
+/// Every second random one has weak memory (all of them, if [`Options::weak_memory`] is set). All use one worker and
+/// the race detector. The first schedule that finds something is minimised. `run` must make a machine with the given
+/// options, launch, and give what was wrong as texts.
 ///
 /// ```
 /// use ptx_vm::{Launch, Machine, Module, Options, explore};

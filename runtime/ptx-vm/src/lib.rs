@@ -4,7 +4,7 @@
 //! This crate knows PTX. It must never know what a kernel computes.
 //!
 //! [`Module::parse`] reads PTX text. A [`Machine`] holds device memory and runs kernels. Inside, `syntax` turns the
-//! text into a syntax tree, and `decode` turns the tree into a program (`program`), whose instructions are bound to
+//! text into a syntax tree. `decode` turns the tree into a program (`program`) with instructions that are bound to
 //! handlers and registers. `exec` executes the program one warp instruction at a time, all 32 lanes together, and
 //! reports what happens to a detector (`race`).
 

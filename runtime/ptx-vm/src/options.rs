@@ -1,7 +1,7 @@
 //! Options of a machine: architecture, parallelism, checks, arithmetic, completion of asynchronous work.
 
-/// The architecture. It decides which instructions are accepted, and which behaviour is emulated where architectures
-/// differ.
+/// The architecture. It decides which instructions are accepted. If architectures differ, it decides whose behaviour is
+/// emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Arch {
     /// Compute capability 8.0 (A100).
@@ -81,7 +81,7 @@ pub struct Options {
     /// the seed: a wait without an acquire, or store buffering, then gives the values that a GPU may give. Lanes of a warp
     /// see the same, and one worker runs all blocks.
     pub weak_memory: bool,
-    /// Whether two plain writes of the same value to the same place are a finding. Such a race is harmless as long as
+    /// Whether two plain writes of the same value to the same place are a finding. Their race is harmless as long as
     /// the values are equal, which depends on the data.
     pub same_values: bool,
     /// Whether it is a finding if registers of a `wgmma` product are read or written before the product was waited for.

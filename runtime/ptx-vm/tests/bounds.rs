@@ -1,5 +1,5 @@
-//! Accesses that leave the variable they belong to: an index that runs over into the next variable in shared or local
-//! memory, a pointer to a local variable of a function that has returned.
+//! Accesses that leave their variable: an index that runs over into the next variable in shared or local memory; a
+//! pointer to a local variable of a function that has returned.
 
 #![allow(clippy::unwrap_used)]
 
@@ -144,6 +144,6 @@ fn an_index_that_runs_over_a_local_array_is_found() {
         let unchecked = launch(&local_arrays(body), 0, false);
         assert_eq!(unchecked.is_ok(), !words.starts_with("a thread"), "{body}");
     }
-    // What is fetched and not used is not a mistake.
+    // An element that is fetched and not used is not a mistake.
     assert_eq!(launch(&local_arrays("ld.v4.u32 {%r4, %r5, %r6, %r7}, [%rd1+16];"), 0, true).unwrap(), 9);
 }

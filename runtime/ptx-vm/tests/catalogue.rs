@@ -16,8 +16,8 @@ const FILES: [(&str, &str); 4] = [
 
 const BUFFER: usize = 1 << 16;
 
-/// Sets `%t` to the thread, `%wp` and `%ln` to its warp and lane, `%cta` to the block, `%s` to the shared memory,
-/// `%a`, `%b`, `%c` to three buffers (the first holds a pattern, the others zeroes), `%x0` to `4 t`, `%x1` to `%s + 4 t`,
+/// Sets `%t` to the thread, `%wp` and `%ln` to its warp and lane, `%cta` to the block, `%s` to the shared memory; `%a`,
+/// `%b`, `%c` to three buffers (the first holds a pattern, the others zeroes); `%x0` to `4 t`, `%x1` to `%s + 4 t`,
 /// `%d1` to `%b + 4 t`, `%e1` to `%c + 4 t`; `%p0` to thread 0, `%p1` to lane 0, `%p2` to warp 0, `%p3` to block 0.
 const PRELUDE: &str = "
 .address_size 64

@@ -68,8 +68,8 @@ fn what_is_asked_for_is_run() {
     let _ = std::fs::remove_file(file);
 }
 
-/// Two blocks that each announce themselves and look for the other, without a fence and with one, and a third kernel
-/// with an instruction that is not supported.
+/// Two blocks that each announce themselves and look for the other, without a fence and with one. A third kernel has an
+/// instruction that is not supported.
 const STORE_BUFFERING: &str = "
 .version 8.0
 .target sm_80

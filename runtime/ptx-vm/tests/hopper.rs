@@ -308,7 +308,7 @@ fn warps_that_wait_for_an_mbarrier_take_few_turns() {
     assert!((6..6 * MEETINGS / 10).contains(tries), "{tries}");
 }
 
-/// What follows a wait that ended without success may be what others need.
+/// The code after a wait that ended without success may be the code that others need.
 #[test]
 fn a_wait_ends_while_others_run() {
     // Warps 0 and 1 meet until the third has tried three times; then one of them arrives.

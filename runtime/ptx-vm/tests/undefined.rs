@@ -116,7 +116,7 @@ fn matrices_are_undefined_by_rows() {
     }
 }
 
-/// What is wrong with a register that was not written, and the lane.
+/// The lane in which a register was not written, if that is the error.
 fn unwritten(body: &str) -> Option<u32> {
     match run(body) {
         Err(LaunchError::Invalid { site, message })
@@ -170,7 +170,7 @@ fn undefined_predicates_count_where_they_decide() {
     assert_eq!(unwritten(&format!("{compared} @%p2 st.shared.u32 [%r31], %r0;")), Some(16));
     assert_eq!(unwritten(&format!("{compared} selp.b32 %r1, 1, 2, %p2;")), Some(16));
     assert_eq!(unwritten(&format!("{compared} @%p2 mov.u32 %r1, 7;")), Some(16));
-    // What is read from unwritten shared memory decides as little.
+    // A value from unwritten shared memory decides as little.
     let (opcode, lane) = blamed(&format!("{UNWRITTEN} mov.u32 %r1, %r0; setp.lt.u32 %p3, %r2, 9; {branch}"));
     assert_eq!((opcode.as_str(), lane), ("ld.shared.u32", Some(0)));
 }

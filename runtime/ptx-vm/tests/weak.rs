@@ -1,4 +1,5 @@
-//! Litmus tests of the PTX memory model: which values strong reads may see in weak-memory mode, and which they may not.
+//! Litmus tests of the PTX memory model: the values that strong reads may see in weak-memory mode, and those that they
+//! may not.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +16,8 @@ fn outcomes(threads: &[&str], weak: bool) -> BTreeSet<String> {
     outcomes_of(threads, weak, 1).0
 }
 
-/// The same with threads for each block (all of them run the text), and everything that the race detector found.
+/// Runs the texts with `width` threads for each block, which all run the text. Also gives everything that the race
+/// detector found.
 fn outcomes_of(threads: &[&str], weak: bool, width: u32) -> (BTreeSet<String>, BTreeSet<String>) {
     // A register that a text leaves alone is not part of the outcome.
     let results: Vec<usize> =

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A GPU architecture: a compute capability, and whether code may use the features that only this capability has (the
-/// `a` suffix: wgmma and setmaxnreg need `sm_90a`; such code runs on no later GPU).
+/// `a` suffix: wgmma and setmaxnreg need `sm_90a`; code with these features runs on no later GPU).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arch {
     major: u8,
@@ -32,7 +32,7 @@ impl Arch {
         Self { major, minor, specific: false }
     }
 
-    /// The same capability with the features that only it has.
+    /// The capability with the features that only it has.
     #[must_use]
     pub const fn specific(self) -> Self {
         Self { specific: true, ..self }

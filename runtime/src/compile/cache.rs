@@ -1,7 +1,7 @@
 //! Compiled kernels on disk, shared by any number of processes.
 //!
 //! An entry's name is the blake3 hash of everything that the output depends on. The file repeats that hash and has a
-//! hash of its content, so a truncated, damaged or misplaced file is detected, removed and made again. A file is
+//! hash of its content. So a truncated, damaged or misplaced file is detected, removed and made again. A file is
 //! written under a temporary name and then renamed: readers see all of it or nothing.
 //!
 //! The cache only saves time. If it can't be read or written, kernels are compiled.
@@ -78,7 +78,7 @@ impl KernelCache {
         Self { folder: folder.into(), limit: DEFAULT_LIMIT }
     }
 
-    /// The same cache, kept below `bytes`: when an entry makes it larger, the entries that were unused for longest are
+    /// Keeps the cache below `bytes`: when an entry makes it larger, the entries that were unused for longest are
     /// removed.
     #[must_use]
     pub fn limited_to(mut self, bytes: u64) -> Self {
@@ -149,7 +149,7 @@ impl KernelCache {
         self.look_up(key).ok()
     }
 
-    /// [`load`](Self::load), with the reason where there is nothing.
+    /// [`load`](Self::load), with the reason if there is nothing.
     pub(crate) fn look_up(&self, key: CacheKey) -> Result<Vec<u8>, Miss> {
         let path = self.path(key).map_err(Miss::Unreadable)?;
         let file = open_entry(&path)?;

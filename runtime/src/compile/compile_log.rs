@@ -54,7 +54,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// What a kernel needs of a multiprocessor, as ptxas reports it.
+/// The resources of a multiprocessor that a kernel needs, as ptxas reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// The kernel's symbol.
@@ -143,8 +143,8 @@ impl CompileLog {
         }
     }
 
-    /// `Used 12 registers, used 1 barriers, 128 bytes smem, …` and
-    /// `0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`, of the kernel last named.
+    /// Reads two lines about the kernel last named: `Used 12 registers, used 1 barriers, 128 bytes smem, …` and
+    /// `0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`.
     fn ptxas_properties(&mut self, properties: &str) {
         let Some(kernel) = self.kernels.last_mut() else { return };
         for property in properties.split(", ") {

@@ -34,7 +34,7 @@ impl Compiler {
         Ok(Self { nvrtc: discovery::find_nvrtc()?, cache: KernelCache::of_user() })
     }
 
-    /// The same compiler with another cache, or with none.
+    /// Takes another cache, or none.
     #[must_use]
     pub fn with_cache(mut self, cache: Option<KernelCache>) -> Self {
         self.cache = cache;
@@ -85,8 +85,8 @@ impl Compiler {
 }
 
 impl KernelCache {
-    /// What any NVRTC has compiled from a source before, on a machine that may no longer have an NVRTC; of several
-    /// versions, the newest one's.
+    /// The kernel that any NVRTC has compiled from a source before, on a machine that may no longer have an NVRTC; of
+    /// several versions, the newest one's.
     #[must_use]
     pub fn compiled(&self, source: &Source, arch: Arch, output: Output) -> Option<Compiled> {
         let made = stored::load_by_any(self, source_key(source, &options(source, arch, output)))?;

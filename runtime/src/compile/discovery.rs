@@ -1,9 +1,8 @@
 //! Looks for NVRTC.
 //!
-//! In this order: `EPILOGUE_NVRTC` (a library, or a folder with one; if it is set, nothing else is tried), `CUDA_HOME`
-//! and `CUDA_PATH`, `/usr/local/cuda*`, the system loader's own path, `site-packages` of the Python environments that
-//! `VIRTUAL_ENV` and `CONDA_PREFIX` name, of the user and of the system, and the tool folder that `EPILOGUE_TOOLS`
-//! names.
+//! In this order: `EPILOGUE_NVRTC` (a library, or a folder with one; if it is set, nothing else is tried); `CUDA_HOME`
+//! and `CUDA_PATH`; `/usr/local/cuda*`; the system loader's own path; `site-packages` of the Python environments that
+//! `VIRTUAL_ENV` and `CONDA_PREFIX` name, of the user and of the system; the tool folder that `EPILOGUE_TOOLS` names.
 //!
 //! The library runs as part of this process. So the search takes none that others may write (see [`crate::compile::trust`]),
 //! opens nothing in the working directory or above it, and starts no program.
@@ -185,7 +184,7 @@ mod tests {
         );
     }
 
-    /// What is no library, and a pipe, for whose writer the loader would wait.
+    /// A file that is no library, and a pipe: the loader would wait for its writer.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_library_that_does_not_load_is_named_with_the_reason() {

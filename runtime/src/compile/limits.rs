@@ -1,5 +1,5 @@
-//! What of a source no compiler is given: NVRTC writes beyond its own memory for names of some thousand characters, and has
-//! a stack like any other.
+//! Limits on the sources that a compiler is given: NVRTC writes beyond its own memory for names of some thousand
+//! characters, and has a stack like any other.
 
 use crate::compile::source::Source;
 use crate::error::{Error, Result};

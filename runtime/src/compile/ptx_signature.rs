@@ -9,7 +9,8 @@ pub(crate) struct Parameter {
     pub(crate) bytes: usize,
 }
 
-/// The parameters of the kernel `entry`; `None` if the PTX has no such kernel (PTX ISA 5.4, ".entry" and ".param").
+/// The parameters of the kernel `entry`; `None` if the PTX has no kernel of this name (PTX ISA 5.4, ".entry" and
+/// ".param").
 pub(crate) fn parameters(ptx: &str, entry: &str) -> Option<Vec<Parameter>> {
     let list = ptx.match_indices(".entry").find_map(|(at, keyword)| {
         let rest = ptx[at + keyword.len()..].trim_start().strip_prefix(entry)?;

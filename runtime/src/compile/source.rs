@@ -34,7 +34,7 @@ impl Source {
         Self { name, code, entry, options: Vec::new(), sites: Vec::new(), origin: None }
     }
 
-    /// The same source with one more option.
+    /// Adds an option.
     #[must_use]
     pub fn option(mut self, option: impl Into<String>) -> Self {
         self.options.push(option.into());

@@ -1,6 +1,6 @@
-//! Stores compiled kernels: under which key, in what format, and from which NVRTC.
+//! Stores compiled kernels: their key, their format, and the NVRTC that they are from.
 //!
-//! An entry's key contains the version of the NVRTC that compiled it, so that two versions can share a folder without
+//! An entry's key contains the version of the NVRTC that compiled it. So two versions can share a folder without
 //! replacing each other's kernels. It contains nothing else of the library: neither its path nor its size or time.
 //! Builds of one version (12.9.41 and 12.9.86 both report 12.9) count as equal.
 //!
@@ -36,13 +36,13 @@ fn key_by(source: CacheKey, (major, minor): Version) -> CacheKey {
     CacheKey::of(&[source.as_bytes(), &major.to_le_bytes(), &minor.to_le_bytes()])
 }
 
-/// What this version has compiled from a source.
+/// The kernel that this version has compiled from a source.
 pub(crate) fn load(cache: &KernelCache, source: CacheKey, version: Version) -> Result<Made, Miss> {
     note(cache, version);
     decode(&cache.look_up(key_by(source, version))?).ok_or_else(|| Miss::Damaged { path: cache.folder().to_owned() })
 }
 
-/// What any version has compiled from a source.
+/// The kernel that any version has compiled from a source.
 pub(crate) fn load_by_any(cache: &KernelCache, source: CacheKey) -> Option<Made> {
     versions(cache).into_iter().rev().find_map(|version| decode(&cache.load(key_by(source, version))?))
 }

@@ -1,11 +1,11 @@
 //! Checks whether other users of this computer could have put a file where it is found.
 //!
-//! A library that is loaded, and a kernel that is run, is code in this process, so files that others may write are not
+//! A library that is loaded, and a kernel that is run, is code in this process. So files that others may write are not
 //! used. On systems without Unix's owners and modes nothing is checked.
 
 use std::path::Path;
 
-/// Who named a place.
+/// The source of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     /// The user, in an environment variable. As with `PATH`, it may belong to any user.

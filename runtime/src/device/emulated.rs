@@ -61,7 +61,7 @@ impl Emulator {
         };
     }
 
-    /// Whether there is room for a cluster of so many blocks.
+    /// Whether there is room for a cluster of this many blocks.
     pub(crate) fn has_room(&self, blocks: u32) -> bool {
         blocks <= self.machine.options().largest_cluster
     }
@@ -99,7 +99,7 @@ impl Emulator {
         let substitute = self.substitutes.lock().unwrap_or_else(PoisonError::into_inner).get(kernel).cloned();
         let module = substitute.as_ref().unwrap_or(module);
         let ended = self.machine.launch(module, kernel, &shape, &arguments);
-        // What a kernel prints goes to the same place as on a GPU.
+        // A kernel's printed text goes to the same place as on a GPU.
         let printed = ended.as_ref().map_or_else(|failure| &failure.printed, |report| &report.printed);
         if !printed.is_empty() {
             let _ = std::io::stdout().write_all(printed.as_bytes());
@@ -123,8 +123,8 @@ impl Emulator {
     }
 }
 
-/// Parsed PTX. The same text gives the same module, so that a kernel that is planned a thousand times is parsed once.
-/// But a text with its own variables gives a new module each time, like loading machine code.
+/// Parsed PTX. Equal texts give one module, so that a kernel that is planned a thousand times is parsed once. But a
+/// text with its own variables gives a new module each time, like loading machine code.
 fn module(ptx: &str) -> Result<Module, ParseError> {
     static PARSED: Mutex<BTreeMap<CacheKey, Module>> = Mutex::new(BTreeMap::new());
     // Declarations read `.global .align 4 …`; instructions `ld.global.f32`.
@@ -149,7 +149,7 @@ fn module(ptx: &str) -> Result<Module, ParseError> {
 pub(crate) struct EmulatedMemory {
     emulator: Arc<Emulator>,
     address: Address,
-    /// Held for reading by what reads the memory, else for writing: as on a GPU, launches and copies are ordered where
+    /// Held for reading by what reads the memory, else for writing: as on a GPU, launches and copies are ordered if
     /// they use the same memory, whichever threads they are of.
     used: RwLock<()>,
 }
@@ -166,7 +166,7 @@ enum Lock<'a> {
 }
 
 impl<'a> Use<'a> {
-    /// Waits until all of this memory may be used: read, or written where that is given.
+    /// Waits until all of this memory may be used: read, or written if that is given.
     pub(crate) fn of(memory: impl IntoIterator<Item = (&'a EmulatedMemory, bool)>) -> Self {
         let mut wanted: SmallVec<[_; 8]> = memory.into_iter().collect();
         // All threads take them in the same order; what is both read and written is locked once, for writing.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::device::properties::Properties;
 use crate::memory::control_groups::ControlGroups;
 
-/// What Linux reports about the CPU; on other systems only the number of cores is known.
+/// Linux's report about the CPU; on other systems only the number of cores is known.
 pub(crate) fn properties() -> Properties {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let name = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| field(&text, "model name").map(str::to_owned));
@@ -31,8 +31,8 @@ pub(crate) fn properties() -> Properties {
 /// some hundred KiB.
 const FEW: usize = 1 << 22;
 
-/// Whether there may be room for so many bytes more. Linux grants more than it has, and more than a container may have,
-/// and kills the process that uses it.
+/// Whether there may be room for this many bytes more. Linux grants more than it has, and more than a container may
+/// have, and kills the process that uses it.
 pub(crate) fn has_room(bytes: usize) -> bool {
     let groups = || ControlGroups::of_process().free().unwrap_or(u64::MAX);
     bytes as u64 <= physical_memory().unwrap_or(u64::MAX) && (bytes <= FEW || bytes as u64 <= groups())

@@ -82,7 +82,7 @@ struct Inner {
     own_kernels: Mutex<BTreeMap<String, Arc<Loaded>>>,
     /// The bundles that kernels come from. Without any, they are compiled.
     bundles: RwLock<Arc<[Bundle]>>,
-    /// What other libraries keep with the device, by its type.
+    /// Values that other libraries keep with the device, by their types.
     kept: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     status: Status,
     /// The failures that [`Device::check`] has reported.
@@ -91,7 +91,7 @@ struct Inner {
     synchronized: Arc<Seen>,
 }
 
-/// What runs the work.
+/// The part of a device that runs the work.
 pub(crate) enum Backend {
     Host,
     Cuda {
@@ -274,8 +274,8 @@ impl Device {
     }
 
     /// A value that a library keeps with this device, as long as there is a handle of the device: one value of every
-    /// type, created at the first call. (Threads that call it at once may each create one, of which one is kept.) It must
-    /// not have a handle of the device, or neither is ever freed.
+    /// type, created at the first call. (Threads that call it at once may each create one; one of these is kept.) It
+    /// must not have a handle of the device, or neither is ever freed.
     #[must_use]
     pub fn kept<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         let kept = || self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -314,8 +314,8 @@ impl Device {
     /// still running has not failed yet. It costs one read of the host's memory.
     ///
     /// # Errors
-    /// [`Error::Data`] with the newest such failure. Every stream and tensor of the device reports it as well, at the
-    /// next [`Stream::synchronize`](crate::Stream::synchronize) or reading back.
+    /// [`Error::Data`] with the newest failure. Every stream and tensor of the device reports it as well, at the next
+    /// [`Stream::synchronize`](crate::Stream::synchronize) or reading back.
     pub fn check(&self) -> Result<()> {
         self.0.status.report(&self.0.checked)
     }

@@ -32,8 +32,8 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// What a typical GPU of an architecture reports: an A100 of 40 GB, an A10, an L40S, an H200, a B200, an RTX PRO
-    /// 6000 (NVIDIA's data sheets; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+    /// The properties of a typical GPU of an architecture: an A100 of 40 GB, an A10, an L40S, an H200, a B200, an RTX
+    /// PRO 6000 (NVIDIA's data sheets; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
     /// `None` for other architectures.
     pub(crate) fn typical(arch: Arch) -> Option<Self> {
         // Multiprocessors, KiB of shared memory of one, threads of one, MiB of L2, GiB of memory, clock in MHz.

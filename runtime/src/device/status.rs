@@ -1,8 +1,8 @@
 //! Failures that kernels report for data that they can't use, such as an index outside of its tensor.
 //!
-//! Such a kernel must not stop, because that would cost the process its CUDA context. It notes its first failure in the
-//! device's record, accesses nothing outside of its memory, and ends as usual. The host checks the record whenever it
-//! has waited for the device.
+//! A failing kernel must not stop, because that would cost the process its CUDA context. It notes its first failure in
+//! the device's record, accesses nothing outside of its memory, and ends as usual. The host checks the record whenever
+//! it has waited for the device.
 //!
 //! The kernel's module has a variable `epilogue_status`, which is filled when the module is loaded:
 //!

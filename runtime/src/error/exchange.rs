@@ -13,8 +13,8 @@ pub enum ExchangeError {
          scope"
     )]
     Ended,
-    /// A call for which a thread would wait for itself: one in a function that is called with the tensor's bytes, or of a
-    /// thread that waits, with its own tensors locked, for one that waits for those.
+    /// A call for which a thread would wait for itself. Either it is made in a function that is called with the
+    /// tensor's bytes; or another thread has the tensor locked, and waits for tensors that this thread has locked.
     #[error(
         "the tensor's memory is locked by a function that this call is made in (such as that of `with_bytes`), or by a thread that waits for this one: use the tensor when the function has returned"
     )]
@@ -47,7 +47,7 @@ pub enum ExchangeError {
     /// The tensor was not made from what is asked for.
     #[error("the tensor's memory did not come as {asked}: copy the elements out (`to_vec`)")]
     NotTaken {
-        /// What was asked for.
+        /// The container that was asked for.
         asked: &'static str,
     },
     /// The tensor is only a part of its memory, or has it in another order.
@@ -101,7 +101,7 @@ pub enum ExchangeError {
     /// A DLPack tensor with contradictory fields.
     #[error("the DLPack tensor can't be: {reason}")]
     DlpackTensor {
-        /// What is wrong.
+        /// The contradiction.
         reason: String,
     },
 }

@@ -39,10 +39,11 @@ pub enum Absent {
     Nvrtc {
         /// Every folder and library that was tried, in order.
         searched: Vec<PathBuf>,
-        /// What was found and can't be used: the library, and whether it is too old (before CUDA 12) or why it doesn't
-        /// load.
+        /// Libraries that were found and can't be used: the library, and whether it is too old (before CUDA 12) or why
+        /// it doesn't load.
         unusable: Vec<String>,
-        /// What was found but not loaded, because other users may have put it there: the file or folder, and why.
+        /// Libraries that were found but not loaded, because other users may have put them there: the file or folder,
+        /// and why.
         untrusted: Vec<String>,
     },
 }
@@ -164,8 +165,8 @@ fn listed(lists: &[Vec<usize>]) -> String {
 
 /// Data that a kernel can't use, such as a bad token id. Everything else about the launch, and the device, is in order.
 ///
-/// On the CPU, the run that meets such data fails with this error. On a GPU (and an emulated one), a launch does not
-/// wait for its kernel. The kernel goes on with 0 instead of the element or the quotient, and the next
+/// On the CPU, the run that meets the data fails with this error. On a GPU (and an emulated one), a launch does not
+/// wait for its kernel. The kernel goes on with 0 instead of the element or the quotient. The next
 /// [`Stream::synchronize`], reading back of a tensor, or [`Device::check`] fails with this error.
 ///
 /// [`Stream::synchronize`]: crate::Stream::synchronize
@@ -208,7 +209,7 @@ pub enum DataError {
     /// A division of an integer by zero.
     #[error("an integer is divided by zero{}", divisor.as_ref().map(|x| format!(": {x} is zero")).unwrap_or_default())]
     DivisionByZero {
-        /// The divisor, where it is known.
+        /// The divisor, if it is known.
         divisor: Option<String>,
     },
     /// A failure in a kernel that is no longer known.
@@ -245,7 +246,7 @@ impl fmt::Display for CompileFailure {
 /// Why a tensor can't be made, or a kernel can't be compiled or run.
 ///
 /// The message says what was given, what is allowed and what to do; the variants are for programs that go on otherwise,
-/// such as on the CPU where a GPU is [`Absent`].
+/// such as on the CPU if a GPU is [`Absent`].
 ///
 /// ```
 /// use epilogue_runtime::{Device, Error, LayoutError};
@@ -280,7 +281,7 @@ pub enum Error {
     /// A tensor, stream or event of another device was given.
     #[error("{what} is on {given}, and is needed on {needed}: copy it there")]
     Device {
-        /// What was given: a tensor, a stream.
+        /// The given thing: a tensor, a stream.
         what: &'static str,
         /// Its device.
         given: String,
@@ -294,7 +295,7 @@ pub enum Error {
         device: String,
         /// The operation.
         operation: &'static str,
-        /// What to do instead.
+        /// An alternative.
         advice: &'static str,
     },
     /// Memory ran out, or would exceed a limit of the process's control groups (a container's). If a run on the CPU fails so
@@ -340,9 +341,9 @@ pub enum Error {
     NotInBundle {
         /// The kernel.
         kernel: String,
-        /// What it was needed for: an architecture, possibly an emulated one.
+        /// The target: an architecture, possibly an emulated one.
         needed: String,
-        /// What the bundles have, and what to do.
+        /// The bundles' content, and a way out.
         advice: String,
     },
     /// A source that no compiler is given.
@@ -350,7 +351,7 @@ pub enum Error {
     Source {
         /// The kernel.
         kernel: String,
-        /// What was given, and what is allowed.
+        /// The given and the allowed value.
         reason: String,
     },
     /// NVRTC failed for a reason other than the source.
@@ -364,7 +365,7 @@ pub enum Error {
     /// A tensor, box or stride that tensor copies don't support.
     #[error("no tensor map can describe this: {reason}")]
     TensorMap {
-        /// What was given, and what is allowed.
+        /// The given and the allowed value.
         reason: String,
     },
     /// A launch that no device supports.
@@ -372,7 +373,7 @@ pub enum Error {
     Launch {
         /// The kernel.
         kernel: String,
-        /// What was given, and what is allowed.
+        /// The given and the allowed value.
         reason: String,
     },
     /// The emulated device found a fault in a kernel.
@@ -418,13 +419,13 @@ pub enum Error {
     /// Work that can't be part of a graph, or a graph that can't be launched any more.
     #[error("this can't be captured: {reason}")]
     Capture {
-        /// What stands against it, and what to do.
+        /// The obstacle, and a way out.
         reason: String,
     },
     /// An event without a time, or of another device.
     #[error("no time passed between these events: {reason}")]
     Event {
-        /// What was missing.
+        /// The missing part.
         reason: &'static str,
     },
 }

@@ -2,7 +2,7 @@
 
 /// Why ranks can't work together, or can't any more.
 ///
-/// Where one rank's call is refused, the others' calls fail too, and nothing has been written anywhere.
+/// If one rank's call is refused, the others' calls fail too, and nothing has been written anywhere.
 ///
 /// ```
 /// use epilogue_runtime::{Communicator, CommunicatorError, Device, Error};
@@ -43,9 +43,9 @@ pub enum CommunicatorError {
         Ranks(values)
     )]
     Disagree {
-        /// What differs.
+        /// The call's part that differs.
         what: String,
-        /// What each rank gave, by rank.
+        /// Each rank's value, by rank.
         values: Vec<String>,
     },
     /// Another rank refused the call that this one made.
@@ -71,7 +71,7 @@ pub enum CommunicatorError {
     Timeout {
         /// How long this rank has waited.
         seconds: u64,
-        /// The ranks that are late, where they are known.
+        /// The ranks that are late, if they are known.
         late: Vec<usize>,
     },
     /// An earlier call has failed in a way that leaves the ranks out of step.
@@ -105,7 +105,7 @@ pub enum CommunicatorError {
         what: &'static str,
         /// Its elements.
         given: usize,
-        /// What is needed.
+        /// The number of elements that is needed.
         needed: usize,
         /// The number of ranks.
         ranks: usize,
@@ -126,9 +126,9 @@ pub enum CommunicatorError {
     Environment {
         /// The variable.
         variable: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it may hold.
+        /// The allowed values.
         needed: &'static str,
     },
     /// The ranks could not hand over their common id.
@@ -136,14 +136,14 @@ pub enum CommunicatorError {
     Rendezvous {
         /// The file or address.
         place: String,
-        /// What failed, and what to do.
+        /// The failure, and a way out.
         reason: String,
     },
 }
 
 crate::message::debug!(CommunicatorError);
 
-/// What each rank gave.
+/// Each rank's value.
 struct Ranks<'a>(&'a [String]);
 
 impl std::fmt::Display for Ranks<'_> {

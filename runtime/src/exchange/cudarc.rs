@@ -142,7 +142,7 @@ impl<'env> Scope<'env> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// What is borrowed can't be part of a graph, which may be launched after the scope.
+    /// Borrowed memory can't be part of a graph: the graph may be launched after the scope.
     ///
     /// # Errors
     /// [`LayoutError::DataLength`] if `shape` needs another number of elements; [`Error::Unsupported`] and
@@ -156,8 +156,8 @@ impl<'env> Scope<'env> {
     /// A read-only tensor with the given strides, in elements, that begins at the first element of a cudarc view.
     ///
     /// # Errors
-    /// Those of [`borrow_cuda`](Self::borrow_cuda), but [`LayoutError::TooShort`] if the tensor reaches beyond the view;
-    /// [`LayoutError::StrideCount`], [`LayoutError::NegativeStride`].
+    /// The errors of [`borrow_cuda`](Self::borrow_cuda), but [`LayoutError::TooShort`] if the tensor reaches beyond the
+    /// view; [`LayoutError::StrideCount`], [`LayoutError::NegativeStride`].
     pub fn borrow_cuda_strided<T: Element>(
         &self,
         view: CudaView<'env, T>,
@@ -171,7 +171,7 @@ impl<'env> Scope<'env> {
     /// [`borrow_cuda`](Self::borrow_cuda) for reading and writing.
     ///
     /// # Errors
-    /// Those of [`borrow_cuda`](Self::borrow_cuda).
+    /// The errors of [`borrow_cuda`](Self::borrow_cuda).
     pub fn borrow_cuda_mut<T: PlainElement>(
         &self,
         mut view: CudaViewMut<'env, T>,
@@ -199,8 +199,8 @@ impl<'env> Scope<'env> {
     /// A tensor in memory that is given back when the scope is dropped: `note` then tells cudarc that the memory was used.
     ///
     /// # Safety
-    /// For 'env the memory, of the lender's GPU, has as many bytes with values of the type `T`, as many as the layout
-    /// needs, and nobody else writes them. If they are to be written, nobody else reads them either.
+    /// For 'env the memory, of the lender's GPU, has as many bytes with values of the type `T` as the layout needs.
+    /// Nobody else writes them meanwhile. If they are to be written, nobody else reads them either.
     unsafe fn lend_cuda<T: Element>(
         &self,
         lender: Lender,

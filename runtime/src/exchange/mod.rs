@@ -7,13 +7,13 @@
 //! Three words say who owns the memory:
 //! - **borrow** (`scope`): the caller, who gets it back at the end of a scope;
 //! - **take** (`owned`): the tensor, which can give it back (`into_…`);
-//! - **share** (`owned`): an `Arc`, of which the tensor keeps a clone.
+//! - **share** (`owned`): an `Arc`; the tensor keeps a clone of it.
 //!
 //! # Why a scope
 //! Tensors can be cloned and viewed freely, and each clone or view keeps the memory alive. An output is a
-//! `&mut DeviceTensor`, whose holder may swap the tensor for another. So a guard around a tensor can't keep it in,
-//! and a guard may never be dropped (`mem::forget`). A lifetime on the type itself would appear in every signature and
-//! struct of every user, most of whom borrow nothing. What is left is the way of `std::thread::scope`:
+//! `&mut DeviceTensor`, whose holder may swap the tensor for another. So a guard around a tensor can't keep it in, and
+//! a guard may never be dropped (`mem::forget`). A lifetime on the type itself would appear in every signature and
+//! struct of every user, and most users borrow nothing. The way of `std::thread::scope` is left:
 //! [`Device::scope`](crate::Device::scope) calls a closure, and the compiler checks that the memory outlives the call.
 //! When the closure returns or panics, the scope waits for work that still uses the memory, and then ends its use. A
 //! tensor that has left the scope has no memory any more; using it is

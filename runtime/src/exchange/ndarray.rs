@@ -53,7 +53,7 @@ impl<'env> Scope<'env> {
     /// [`borrow_array`](Self::borrow_array) for reading and writing.
     ///
     /// # Errors
-    /// Those of [`borrow_array`](Self::borrow_array).
+    /// The errors of [`borrow_array`](Self::borrow_array).
     pub fn borrow_array_mut<T: PlainElement, D: Dimension>(
         &self,
         mut array: ArrayViewMut<'env, T, D>,
@@ -109,7 +109,7 @@ impl DeviceTensor {
     /// [`with_array`](Self::with_array) for writing.
     ///
     /// # Errors
-    /// Those of [`with_array`](Self::with_array); [`LayoutError::WriteToRepeated`].
+    /// The errors of [`with_array`](Self::with_array); [`LayoutError::WriteToRepeated`].
     pub fn with_array_mut<T: PlainElement, R>(&mut self, visit: impl FnOnce(ArrayViewMutD<'_, T>) -> R) -> Result<R> {
         self.check_element::<T>()?;
         if self.has_internal_overlap() {
@@ -122,8 +122,8 @@ impl DeviceTensor {
         Ok(visit(unsafe { ArrayViewMutD::from_shape_ptr(shape(self), pointer) }))
     }
 
-    /// The array that the tensor was made from ([`Device::take_array`], or [`Device::take_vec`]), with the tensor's
-    /// shape and order of axes, and with everything that was written to it: nothing is copied (feature `ndarray`).
+    /// The array that the tensor was made from ([`Device::take_array`], or [`Device::take_vec`]). It has the tensor's
+    /// shape and order of axes, and everything that was written to it: nothing is copied (feature `ndarray`).
     ///
     /// # Errors
     /// The tensor and the reason, as for [`into_vec`](Self::into_vec); but the axes may be in any order.

@@ -59,8 +59,8 @@ impl Device {
         take(self, values, layout)
     }
 
-    /// A read-only tensor in the memory of `owner`, of which the tensor keeps a share: nothing is copied. `values`
-    /// finds the elements in it, in row-major order.
+    /// A read-only tensor in the memory of `owner`; the tensor keeps a share of it: nothing is copied. `values` finds
+    /// the elements in it, in row-major order.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// Those of [`take_vec`](Self::take_vec). Writing to the tensor is [`ExchangeError::ReadOnly`].
+    /// The errors of [`take_vec`](Self::take_vec). Writing to the tensor is [`ExchangeError::ReadOnly`].
     pub fn share<O, T>(
         &self,
         owner: Arc<O>,
@@ -91,8 +91,8 @@ impl Device {
         check_length(shape, found.len())?;
         let (pointer, bytes) = (NonNull::from(found).cast::<u8>(), size_of_val(found));
         let layout = Layout::packed(shape, size_of::<T>())?;
-        // SAFETY: the slice was found through a reference to what the `Arc` holds, which stays shared and where it is
-        // for as long as the `Arc` is kept; the slice's type is the element's.
+        // SAFETY: the slice was found through a reference to the `Arc`'s content. That stays shared and where it is for
+        // as long as the `Arc` is kept; the slice's type is the element's.
         unsafe { share(self, owner, pointer, bytes, T::TYPE, layout) }
     }
 
@@ -109,8 +109,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// Those of [`share`](Self::share); [`LayoutError::Misaligned`](crate::LayoutError::Misaligned) if the address of
-    /// the first byte is not a multiple of an element's size.
+    /// The errors of [`share`](Self::share); [`LayoutError::Misaligned`](crate::LayoutError::Misaligned) if the address
+    /// of the first byte is not a multiple of an element's size.
     pub fn share_bytes<O>(
         &self,
         owner: Arc<O>,

@@ -54,9 +54,9 @@ impl Device {
     /// (feature `safetensors`). `file` is, for example, a `Vec<u8>` or a mapped file.
     ///
     /// # Errors
-    /// [`ExchangeError::Safetensors`] if it is not such a file; [`ExchangeError::ElementType`], with the tensor's name;
-    /// [`LayoutError::Misaligned`](crate::LayoutError::Misaligned); [`Error::Unsupported`](crate::Error::Unsupported)
-    /// on a device other than the CPU.
+    /// [`ExchangeError::Safetensors`] if it is no safetensors file; [`ExchangeError::ElementType`], with the tensor's
+    /// name; [`LayoutError::Misaligned`](crate::LayoutError::Misaligned);
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on a device other than the CPU.
     pub fn share_safetensors<O>(&self, file: &Arc<O>) -> Result<BTreeMap<String, DeviceTensor>>
     where
         O: AsRef<[u8]> + ?Sized + Send + Sync + 'static,
@@ -73,7 +73,7 @@ impl Device {
             })?;
             let data = view.data();
             let layout = of_bytes(data.len(), element, view.shape())?;
-            // SAFETY: the bytes were found through a reference to what the `Arc` holds, which stays shared and where it
+            // SAFETY: the bytes were found through a reference to the `Arc`'s content. That stays shared and where it
             // is for as long as the `Arc` is kept; every pattern of bits is an element.
             let tensor =
                 unsafe { share(self, Arc::clone(file), NonNull::from(data).cast(), data.len(), element, layout) }?;

@@ -54,8 +54,8 @@ impl Device {
     ///
     /// Clones and views of the tensors may leave the scope, but then have no memory: using one is
     /// [`ExchangeError::Ended`](crate::ExchangeError::Ended). At its end, even after a panic, the scope waits for work
-    /// of other threads that uses the memory. (It would wait forever for a [`HostAccess`](crate::HostAccess) of such a
-    /// tensor that is kept or forgotten.)
+    /// of other threads that uses the memory. (If a [`HostAccess`](crate::HostAccess) of the tensor is kept or
+    /// forgotten, it waits forever.)
     ///
     /// Only the CPU works in this computer's memory: other devices refuse `borrow` and similar functions. On a GPU, tensors
     /// can use cudarc's memory so: [`Scope::borrow_cuda`].
@@ -87,7 +87,7 @@ impl<'env> Scope<'env> {
     /// A tensor with the elements `values`, in row-major order, for reading and writing.
     ///
     /// # Errors
-    /// Those of [`borrow`](Self::borrow).
+    /// The errors of [`borrow`](Self::borrow).
     pub fn borrow_mut<T: PlainElement>(
         &self,
         values: &'env mut [T],
@@ -100,7 +100,7 @@ impl<'env> Scope<'env> {
     /// A read-only tensor with the given strides, in elements, that begins at the first of `values`.
     ///
     /// # Errors
-    /// Those of [`borrow`](Self::borrow), but [`LayoutError::TooShort`] if the view reaches beyond `values`;
+    /// The errors of [`borrow`](Self::borrow), but [`LayoutError::TooShort`] if the view reaches beyond `values`;
     /// [`LayoutError::StrideCount`], [`LayoutError::NegativeStride`].
     pub fn borrow_strided<T: Element>(
         &self,
@@ -114,7 +114,7 @@ impl<'env> Scope<'env> {
     /// [`borrow_strided`](Self::borrow_strided) for reading and writing.
     ///
     /// # Errors
-    /// Those of [`borrow_strided`](Self::borrow_strided).
+    /// The errors of [`borrow_strided`](Self::borrow_strided).
     pub fn borrow_strided_mut<T: PlainElement>(
         &self,
         values: &'env mut [T],
@@ -129,7 +129,7 @@ impl<'env> Scope<'env> {
     /// example those of a mapped file.
     ///
     /// # Errors
-    /// Those of [`borrow`](Self::borrow); [`LayoutError::Misaligned`] if the address of the first byte is not a
+    /// The errors of [`borrow`](Self::borrow); [`LayoutError::Misaligned`] if the address of the first byte is not a
     /// multiple of an element's size.
     pub fn borrow_bytes(
         &self,
@@ -144,7 +144,7 @@ impl<'env> Scope<'env> {
     /// [`borrow_bytes`](Self::borrow_bytes) for reading and writing.
     ///
     /// # Errors
-    /// Those of [`borrow_bytes`](Self::borrow_bytes).
+    /// The errors of [`borrow_bytes`](Self::borrow_bytes).
     pub fn borrow_bytes_mut(
         &self,
         element: ElementType,
@@ -171,8 +171,8 @@ impl<'env> Scope<'env> {
     /// A tensor in memory that is given back when the scope is dropped.
     ///
     /// # Safety
-    /// For 'env, the memory has values of the element type, as far as the layout reaches and, with `gaps`, in between,
-    /// and nobody else writes them. If they are to be written, nobody else reads them either.
+    /// For 'env, the memory has values of the element type, as far as the layout reaches and, with `gaps`, in between.
+    /// Nobody else writes them meanwhile. If they are to be written, nobody else reads them either.
     pub(super) unsafe fn lend(
         &self,
         pointer: NonNull<u8>,

@@ -1,6 +1,6 @@
 //! Graphs: launches that are recorded once, and then launched together any number of times.
 //!
-//! The library records a graph, not the driver. A stream that records is a value of its own, so no other thread's work
+//! The library records a graph, not the driver. A stream that records is a value of its own. So no other thread's work
 //! can end up in it, and emulated devices have graphs, too. The driver captures only while the recorded launches are
 //! given to it, on a stream that nobody else has. The launch of a graph is ordered by the tensors that it uses, like
 //! that of a kernel.
@@ -126,7 +126,7 @@ impl Graph {
     ///
     /// # Errors
     /// [`Error::Device`] for a stream of another device; what the launches fail with. On an emulated device,
-    /// [`Error::Capture`] for a graph of which a launch has failed before: capture it again.
+    /// [`Error::Capture`] for a graph if one of its launches has failed before: capture it again.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.device.require_same(stream.device(), "the stream")?;
         trace::event!(TRACE, "launch of a graph", device = trace::text(&self.device), launches = self.launches.len());

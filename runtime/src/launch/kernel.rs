@@ -96,8 +96,8 @@ impl Kernel {
         self.0.loaded.compiled.cached
     }
 
-    /// What it needs of a multiprocessor; `None` on an emulated device, which runs PTX, where registers are not yet
-    /// allocated.
+    /// The resources of a multiprocessor that it needs; `None` on an emulated device, which runs PTX: registers are not
+    /// yet allocated there.
     #[must_use]
     pub fn resources(&self) -> Option<&Resources> {
         self.log().kernel(&self.0.loaded.entry)
@@ -135,7 +135,7 @@ impl Kernel {
 
     /// How many clusters of the launch's shape can be on the whole device at once (without clusters, how many blocks).
     /// Persistent kernels use this for their grid. On an emulated device and a bundle's target, it is one block for
-    /// every multiprocessor of the GPU that it stands for. 0 where it can't run one, as a GPU may not with more than 8 blocks.
+    /// every multiprocessor of the GPU that it stands for. 0 if it can't run one, as a GPU may not with more than 8 blocks.
     ///
     /// # Errors
     /// [`Error::Launch`] for a shape that is not allowed; the driver's errors.

@@ -20,7 +20,7 @@ impl Device {
     /// [`compiled`](Self::compiled).
     ///
     /// # Errors
-    /// Those of [`compiled`](Self::compiled) and of [`load`](Self::load).
+    /// The errors of [`compiled`](Self::compiled) and of [`load`](Self::load).
     pub fn compile(&self, source: &Source) -> Result<Kernel> {
         self.load(self.compiled(source)?, &source.entry)
     }
@@ -79,8 +79,8 @@ impl Device {
     /// Loads the kernel `entry` from something compiled before: machine code for a GPU, PTX for an emulated device.
     ///
     /// # Errors
-    /// The driver's errors, for example for machine code of another architecture; [`Error::Launch`] if there is no such
-    /// kernel; [`Error::Unsupported`] on the CPU.
+    /// The driver's errors, for example for machine code of another architecture; [`Error::Launch`] if there is no
+    /// kernel of this name; [`Error::Unsupported`] on the CPU.
     pub fn load(&self, compiled: Compiled, entry: &str) -> Result<Kernel> {
         let mut reports = None;
         let mut register = |record: &dyn Fn() -> Result<Record>| -> Result<[u8; 16]> {

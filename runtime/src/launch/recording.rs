@@ -19,7 +19,7 @@ pub(crate) struct RecordedLaunch {
     /// The bytes of each parameter.
     pub(crate) values: Vec<SmallVec<[u8; 8]>>,
     pub(crate) uses: Vec<(Arc<Buffer>, Access)>,
-    /// What hears of the kernel's failures.
+    /// The listener for the kernel's failures.
     pub(crate) _kernel: Arc<dyn Send + Sync>,
 }
 
@@ -32,13 +32,13 @@ impl RecordedLaunch {
         })
     }
 
-    /// The same on an emulated device, and whether it is written.
+    /// The emulated device's memory that it uses, and whether it writes it.
     pub(crate) fn emulated_uses(&self) -> impl Iterator<Item = (&EmulatedMemory, bool)> {
         self.uses.iter().filter_map(|(buffer, access)| buffer.emulated_use(*access))
     }
 }
 
-/// What has been recorded so far; nothing when the recording is over.
+/// The launches that have been recorded so far; `None` when the recording is over.
 pub(crate) struct Recording(Mutex<Option<Vec<RecordedLaunch>>>);
 
 impl Default for Recording {

@@ -1,4 +1,4 @@
-//! Streams, which order work on a device, and events, which mark points in streams.
+//! Streams order work on a device; events mark points in streams.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -34,12 +34,12 @@ use crate::launch::recording::Recording;
 /// can overlap.
 ///
 /// # Graphs
-/// [`Device::capture`] records launches to be launched together. A stream may also be captured by others, by the driver's
-/// functions: work of this library's goes into such a graph, too, with nothing allocated and no stream waited for there.
-/// What a run has to wait for on other streams, the host waits for as it is captured; memory that a plan needs beside its
-/// arguments, of a plan that has run on the stream before what it used then, stays the graph's until the plan is
-/// dropped. The tensors, the plan, and the order of the graph's launches with other work on the tensors are the caller's
-/// business. The device's default stream can't be captured.
+/// [`Device::capture`] records launches to be launched together. A stream may also be captured by others, by the
+/// driver's functions: this library's work goes into their graph, too, with nothing allocated and no stream waited for
+/// there. If a run has to wait for work on other streams, the host waits for it as the run is captured; memory that a
+/// plan needs beside its arguments stays the graph's until the plan is dropped. (A plan that has run on the stream
+/// before gives the graph the memory that it used then.) The tensors, the plan, and the order of the graph's launches
+/// with other work on the tensors are the caller's business. The device's default stream can't be captured.
 #[derive(Clone)]
 pub struct Stream {
     device: Device,
@@ -136,7 +136,7 @@ impl Stream {
         &self.device
     }
 
-    /// The driver's handle, for other libraries; `None` if the device has no such streams. It is valid while this value
+    /// The driver's handle, for other libraries; `None` if the device has no CUDA streams. It is valid while this value
     /// lives.
     #[must_use]
     pub fn cuda_handle(&self) -> Option<cudarc::driver::sys::CUstream> {
@@ -146,10 +146,10 @@ impl Stream {
         }
     }
 
-    /// What tells it from other streams, for memory that runs on one stream share.
+    /// The stream's identity, for memory that runs on one stream share.
     ///
     /// # Errors
-    /// What the driver fails with.
+    /// The driver's errors.
     pub fn key(&self) -> Result<StreamKey> {
         let (handle, capture) = match &self.kind {
             StreamKind::Immediate | StreamKind::Dry => (0, InCapture::No),
@@ -184,7 +184,7 @@ impl Stream {
     /// Marks this point of the stream.
     ///
     /// # Errors
-    /// What the driver fails with; [`Error::Capture`] for the stream of a [capture](Device::capture).
+    /// The driver's errors; [`Error::Capture`] for the stream of a [capture](Device::capture).
     pub fn record(&self) -> Result<Event> {
         let kind = match &self.kind {
             StreamKind::Cuda(stream) => EventKind::Cuda(Arc::new(stream.record(true)?)),
@@ -221,7 +221,7 @@ fn nothing_runs() -> Error {
     Error::Capture { reason: reason.to_owned() }
 }
 
-/// What tells streams apart, for memory that is kept from one run to the next ([`Stream::key`]).
+/// A stream's identity, for memory that is kept from one run to the next ([`Stream::key`]).
 #[derive(Clone)]
 pub struct StreamKey {
     handle: usize,
@@ -239,13 +239,13 @@ enum InCapture {
 }
 
 impl StreamKey {
-    /// Of a GPU's stream: its handle, and the driver's number of the capture that it is in.
+    /// The key of a GPU's stream: its handle, and the driver's number of the capture that it is in.
     #[must_use]
     pub fn of_cuda(handle: usize, capture: Option<u64>) -> Self {
         Self { handle, capture: capture.map_or(InCapture::No, InCapture::Others) }
     }
 
-    /// The same stream when it is not captured.
+    /// The stream's key when it is not captured.
     #[must_use]
     pub fn outside(&self) -> Self {
         Self { handle: self.handle, capture: InCapture::No }
@@ -260,7 +260,7 @@ impl StreamKey {
         }
     }
 
-    /// Whether others capture the stream: a graph, of which nothing is known, will use the memory.
+    /// Whether others capture the stream: their graph will use the memory, and nothing is known of it.
     #[must_use]
     pub fn is_of_others(&self) -> bool {
         matches!(self.capture, InCapture::Others(_))

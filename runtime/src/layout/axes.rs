@@ -1,10 +1,10 @@
 //! How the axes of a tensor are read as the rows and columns of a matrix.
 //!
-//! The axes of a list are the digits of one index, the last the fastest. Neighbouring digits whose strides chain are one
-//! digit, so most lists end as one axis, and the view as an ordinary matrix or vector. Else the view has two axes for its rows
-//! and two for its columns, of which any may have one element: a view of rank 4, or of rank 2 if it is a vector. The batch in
-//! front has one axis or two, whatever rows and columns have. Whoever knows nothing of lists sees just that: the tensor with its
-//! axes in another order.
+//! The axes of a list are the digits of one index, the last the fastest. Neighbouring digits whose strides chain are
+//! one digit, so most lists end as one axis, and the view as an ordinary matrix or vector. Else the view has two axes
+//! for its rows and two for its columns: a view of rank 4, or of rank 2 if it is a vector. Any of these axes may have
+//! one element. The batch in front has one axis or two, whatever rows and columns have. Code that knows nothing of
+//! lists sees just that: the tensor with its axes in another order.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::layout::Layout;
 /// The most digits of an index that don't merge.
 const MOST: usize = 2;
 
-/// What the axes of a view are, as [`DeviceTensor::as_matrix`](crate::DeviceTensor::as_matrix) and its like were told.
+/// The meaning of a view's axes, as [`DeviceTensor::as_matrix`](crate::DeviceTensor::as_matrix) and its like were told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedAxes {
     lists: SmallVec<[AxisList; 3]>,
@@ -82,8 +82,8 @@ impl NamedAxes {
         self.lists.iter().map(AxisList::elements).collect()
     }
 
-    /// Whether the view has two axes for its rows and two for its columns (of a vector, for what it has), behind that of the
-    /// batch.
+    /// Whether the view has two axes for its rows and two for its columns, behind that of the batch. (A vector has rows
+    /// or columns only.)
     #[must_use]
     pub const fn has_digits(&self) -> bool {
         self.has_digits

@@ -126,7 +126,7 @@ pub trait Element: Copy + Send + Sync + sealed::Sealed + 'static {
     fn from_memory(read: Vec<Self::Memory>) -> Vec<Self>;
 }
 
-/// An element type of which every bit pattern is a value: all except `bool`. Only memory of such types is lent or
+/// An element type for which every bit pattern is a value: all except `bool`. Only memory of these types is lent or
 /// written in place as elements, since anything may be written there, also by others.
 ///
 /// ```compile_fail,E0277

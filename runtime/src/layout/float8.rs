@@ -149,7 +149,7 @@ float8!(
 
 float8!(
     /// An 8-bit float with 5 bits of exponent and 2 of mantissa (E5M2 of the OCP's "8-bit Floating Point
-    /// Specification"), the upper half of an f16: up to 57344, with infinities and NaNs.
+    /// Specification"). It is the upper half of an f16: up to 57344, with infinities and NaNs.
     f8e5m2, 2, -14, 0x7b, |magnitude| match magnitude {
         0x7c => Some(f64::INFINITY),
         0x7d.. => Some(f64::NAN),

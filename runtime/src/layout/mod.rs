@@ -127,7 +127,7 @@ impl Layout {
         })
     }
 
-    /// The same elements in row-major order with another shape, if strides can express it.
+    /// Gives the elements, in row-major order, another shape, if strides can express it.
     pub(crate) fn reshape(&self, shape: &[usize], element_bytes: usize) -> Result<Self, LayoutError> {
         let packed = Self::packed(shape, element_bytes)?;
         if packed.len() != self.len() {

@@ -1,9 +1,9 @@
 //! Whether strided views share bytes.
 //!
 //! Two views overlap if a pair of indices gives addresses that differ by less than an element: a linear equation in
-//! bounded integers. It is solved by depth-first search over the terms, largest stride first, pruned by the range and
-//! the greatest common divisor of the remaining terms (the idea of NumPy's `shares_memory`). For strides from slices of
-//! a matrix, a few steps are enough.
+//! bounded integers. It is solved by depth-first search over the terms, largest stride first. The range and the
+//! greatest common divisor of the remaining terms prune the search (the idea of NumPy's `shares_memory`). For strides
+//! from slices of a matrix, a few steps are enough.
 
 use smallvec::SmallVec;
 

@@ -77,7 +77,7 @@ impl Strided {
         self.axes.iter().map(|axis| axis.extent).product()
     }
 
-    /// The same copy as a transposition, if it is one.
+    /// The copy as a transposition, if it is one.
     pub(crate) fn transposed(&self) -> Option<Transposed> {
         let (written, outer) = self.axes.split_last().filter(|(inner, _)| inner.to == self.word)?;
         let read = outer.iter().position(|axis| axis.from == self.word)?;
@@ -89,7 +89,7 @@ impl Strided {
     /// Copies within this computer's memory.
     ///
     /// # Safety
-    /// What the axes reach may be read from `from` and written to `to`, and the two have no byte in common.
+    /// All memory that the axes reach may be read from `from` and written to `to`, and the two have no byte in common.
     pub(crate) unsafe fn copy(&self, from: *const u8, to: *mut u8) {
         // SAFETY: the caller's promise; a word's bytes are neighbours.
         unsafe {
@@ -213,7 +213,7 @@ mod tests {
         let expected =
             Transposed { read: axis(5, 4, 28), written: axis(7, 20, 4), outer: [axis(2, 140, 140)][..].into() };
         assert_eq!(turned.transposed(), Some(expected));
-        // The same elements with the axes in the other order.
+        // These elements with the axes in the other order.
         assert_eq!(Strided::new(&[5, 2, 7], &[1, 35, 5], &[7, 35, 1], 4, 256), turned);
         assert_eq!(Strided::new(&[5, 7], &[7, 1], &[7, 1], 4, 256).transposed(), None);
         // Rows that repeat one element are not contiguous in what is read.

@@ -40,7 +40,7 @@ impl Version {
 pub(crate) struct ControlGroups(Vec<(PathBuf, Version)>);
 
 impl ControlGroups {
-    /// Those of this process, looked up once.
+    /// The groups of this process, looked up once.
     pub(crate) fn of_process() -> &'static Self {
         static GROUPS: LazyLock<ControlGroups> = LazyLock::new(|| {
             let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -49,7 +49,7 @@ impl ControlGroups {
         &GROUPS
     }
 
-    /// Those that `/proc/self/cgroup` names, where `/proc/self/mountinfo` says.
+    /// The groups that `/proc/self/cgroup` names, in the places that `/proc/self/mountinfo` says.
     fn of(named: &str, mounts: &str) -> Self {
         let mut groups = Vec::new();
         for line in named.lines() {
@@ -162,7 +162,7 @@ mod tests {
             ("/sys/fs/cgroup/a.slice/b.scope/memory.max", "max\n"),
             ("/sys/fs/cgroup/a.slice/b.scope/memory.current", "1073741824\n"),
         ];
-        // Of 3 GiB, 1.5 can be given up.
+        // 1.5 of the 3 GiB can be given up.
         check("0::/a.slice/b.scope\n", mounts, &files, Some(4 * GIB), Some(5 * GIB / 2));
         check("0::/other\n", mounts, &files, None, None);
         check("", mounts, &files, None, None);

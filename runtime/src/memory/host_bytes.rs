@@ -13,11 +13,11 @@ const LINE: usize = 64;
 /// A large page.
 const LARGE: usize = 2 << 20;
 
-/// Bytes, 0 until they are written, of which the first begins a cache line.
+/// Bytes, 0 until they are written; the first begins a cache line.
 ///
-/// Where whole pages of 2 MiB fit, they are aligned to such pages, and Linux is asked for them. With pages of 4 KiB, looking
-/// pages up takes a large part of the time to read much memory: 1.4 times as long for a long array, 1.5 times for weights that
-/// are used once in a while (EPYCs with Zen 4, the second on a virtual machine).
+/// If whole pages of 2 MiB fit, the bytes are aligned to them, and Linux is asked for large pages. With pages of 4 KiB,
+/// looking pages up takes a large part of the time to read much memory. A long array took 1.4 times as long; weights
+/// that are used once in a while took 1.5 times as long. (EPYCs with Zen 4, the second on a virtual machine.)
 pub struct HostBytes {
     pointer: NonNull<u8>,
     count: usize,
@@ -86,7 +86,7 @@ impl Deref for HostBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the allocation has as many, all of which have been written.
+        // SAFETY: the allocation has this many bytes, and all of them have been written.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.count) }
     }
 }

@@ -221,8 +221,8 @@ impl HostLock {
     }
 }
 
-/// The thread that would wait for itself if it waited for this lock: who it is that waits for a lock of its own, and for
-/// which one (itself, for one that it has already). With or without the waiting of readers that let writers go first.
+/// The thread that would wait for itself if it waited for this lock, and the lock that it would wait for: one of its
+/// own, perhaps this one. With or without the waiting of readers that let writers go first.
 fn circle(
     waits: &[(ThreadId, Arc<Shared>)],
     thread: ThreadId,
@@ -303,7 +303,7 @@ mod tests {
         result.recv_timeout(LONG).expect("it ends")
     }
 
-    /// Waits until so many threads wait for the lock.
+    /// Waits until this many threads wait for the lock.
     fn until_waiting(lock: &HostLock, count: usize) {
         while lock.state().waiting.len() < count {
             thread::yield_now();
@@ -369,7 +369,8 @@ mod tests {
         });
     }
 
-    /// The reader lets the writer go first, who waits for this thread, which then wants what the reader has.
+    /// The reader lets the writer go first, and the writer waits for this thread. Then this thread wants the lock that
+    /// the reader has.
     #[test]
     fn a_reader_that_lets_a_writer_go_first_goes_on_when_it_is_waited_for() {
         ends(|| {

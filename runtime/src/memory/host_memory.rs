@@ -1,4 +1,4 @@
-//! Memory of this computer for CPU tensors: who owns it, and who may access it when.
+//! Memory of this computer for CPU tensors: its owner, and who may access it when.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -20,7 +20,7 @@ pub(crate) struct HostMemory {
     owner: Owner,
 }
 
-/// What may be done with someone else's memory.
+/// The rights to someone else's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) write: bool,
@@ -60,9 +60,9 @@ unsafe fn free_vec<T>(pointer: NonNull<u8>, length: usize, capacity: usize) {
     drop(unsafe { Vec::from_raw_parts(pointer.as_ptr().cast::<T>(), length, capacity) });
 }
 
-// SAFETY: every access of the memory holds `lock` (or promises in an `unsafe` call that nobody else accesses it), and
-// what owns it may be sent and shared: bytes, `Vec`s of `Element`s, a keeper that says so, or a scope that outlives its
-// use.
+// SAFETY: every access of the memory holds `lock` (or promises in an `unsafe` call that nobody else accesses it). The
+// memory's owner may be sent and shared: bytes, `Vec`s of `Element`s, a keeper that says so, or a scope that outlives
+// its use.
 unsafe impl Send for HostMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostMemory {}
@@ -95,7 +95,7 @@ impl HostMemory {
     /// Memory of a value that is kept as long as this one lives.
     ///
     /// # Safety
-    /// Those of [`of_scope`](Self::of_scope), until `keeper` is dropped.
+    /// As for [`of_scope`](Self::of_scope), until `keeper` is dropped.
     pub(crate) unsafe fn kept_by(
         keeper: Box<dyn Send + Sync>,
         pointer: NonNull<u8>,
@@ -146,7 +146,7 @@ impl HostMemory {
         if self.vec_element() != Some(T::TYPE) {
             return None;
         }
-        // What is left owns nothing.
+        // The rest owns nothing.
         let Owner::Vec(taken) = std::mem::replace(&mut self.owner, Owner::Scope) else { return None };
         // SAFETY: a `Vec<T>` (every element type is of one Rust type) was taken apart into these, and nobody else has
         // them.

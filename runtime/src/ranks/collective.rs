@@ -1,4 +1,4 @@
-//! What ranks do together.
+//! Operations that ranks do together.
 
 use std::fmt;
 

@@ -31,7 +31,7 @@ pub struct LaunchedRank {
     pub rank: usize,
     /// The number of ranks, on all computers.
     pub ranks: usize,
-    /// Its rank among those on this computer: the ordinal of its GPU, where the launcher shows each process all GPUs.
+    /// Its rank among those on this computer: the ordinal of its GPU, if the launcher shows each process all GPUs.
     pub local_rank: usize,
 }
 
@@ -43,7 +43,7 @@ impl Default for LaunchedRank {
 }
 
 impl LaunchedRank {
-    /// What the launcher has put into the environment; `None` without a launcher.
+    /// The variables that the launcher has put into the environment; `None` without a launcher.
     ///
     /// | launcher | rank | number of ranks | rank on this computer |
     /// |---|---|---|---|

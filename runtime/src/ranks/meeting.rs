@@ -13,9 +13,9 @@ pub(crate) struct Meeting<T> {
 }
 
 struct State<T> {
-    /// What has been brought in this round.
+    /// The values that ranks have brought in this round.
     brought: Vec<Option<T>>,
-    /// What all have brought, until each has taken it.
+    /// The values of all ranks, until each has taken them.
     complete: Option<Arc<Vec<T>>>,
     taken: Vec<bool>,
     /// Ranks that will not come any more.
@@ -49,7 +49,7 @@ impl<T> Meeting<T> {
             if let Some(broken) = &state.broken {
                 return Err(broken.clone());
             }
-            // Who has gone after it has brought its part is not missed.
+            // A rank that has gone after it has brought its part is not missed.
             let missed = |rank: &usize| state.gone[*rank] && state.complete.is_none() && state.brought[*rank].is_none();
             if let Some(rank) = (0..state.gone.len()).find(missed) {
                 let error = CommunicatorError::Gone { rank };

@@ -2,9 +2,9 @@
 //!
 //! Two kinds of communicators have the same functions:
 //!
-//! - [`in_process`](Communicator::in_process): the ranks are threads of this process, on any devices. Tensors go through
-//!   this computer's memory ([`meeting`]), and sums are in the order of the ranks ([`sum`]), so that results are the same at
-//!   every run. With it, what is divided among GPUs is tested without any.
+//! - [`in_process`](Communicator::in_process): the ranks are threads of this process, on any devices. Tensors go
+//!   through this computer's memory ([`meeting`]). Sums are in the order of the ranks ([`sum`]), so that results are
+//!   the same at every run. With it, what is divided among GPUs is tested without any.
 //! - NCCL's (feature `nccl`): each rank has a GPU. It begins with an id that all ranks get from rank 0 ([`rendezvous`]);
 //!   which rank a process is, its launcher says ([`launched`]).
 //!
@@ -67,10 +67,10 @@ const TEXT_BYTES: usize = 1024;
 /// what uses the tensors on other streams is ordered with them. Between threads they are done when the call returns.
 ///
 /// # Ranks that disagree
-/// Between threads, every call compares what the ranks ask for: if element types, lengths or the calls themselves differ,
-/// if one rank's call is refused, or one rank is gone, all ranks fail with a [`CommunicatorError`] and nothing is written.
-/// NCCL compares nothing: what differs there waits forever or is wrong. [`exchange`](Self::exchange) is for agreeing first,
-/// and fails when the others don't come in time.
+/// Between threads, every call compares what the ranks ask for: all ranks fail with a [`CommunicatorError`], and
+/// nothing is written, if element types, lengths or the calls themselves differ. This also holds if one rank's call is
+/// refused, or if one rank is gone. NCCL compares nothing: what differs there waits forever or is wrong.
+/// [`exchange`](Self::exchange) is for agreeing first, and fails when the others don't come in time.
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
@@ -90,7 +90,7 @@ enum Kind {
     Nccl { device: Device, communicator: crate::device::cuda::nccl::NcclCommunicator, stream: Stream },
 }
 
-/// What a thread brings to a meeting.
+/// A thread's contribution to a meeting.
 enum Part {
     Text(String),
     Tensor {
@@ -101,7 +101,7 @@ enum Part {
     Refused(String),
 }
 
-/// What all ranks must have in common in a call.
+/// The facts of a call that all ranks must have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Call {
     collective: Collective,
@@ -171,8 +171,8 @@ impl Communicator {
     /// [`Error::Unsupported`] for a device that is not a GPU; [`CommunicatorError::Absent`] without NCCL; NCCL's errors.
     ///
     /// # Safety
-    /// `communicator` is a live `ncclComm_t` of this GPU, of the same library as `EPILOGUE_NCCL` or the loader gives, until
-    /// the last handle of the result is dropped. Nobody else calls NCCL with it on another thread meanwhile.
+    /// `communicator` is a live `ncclComm_t` of this GPU until the last handle of the result is dropped. It is of the
+    /// library that `EPILOGUE_NCCL` or the loader gives. Nobody else calls NCCL with it on another thread meanwhile.
     #[cfg(feature = "nccl")]
     pub unsafe fn borrow_nccl(device: &Device, communicator: *mut std::ffi::c_void) -> Result<Self> {
         // SAFETY: the caller's promise.
@@ -181,7 +181,7 @@ impl Communicator {
         Ok(Self::of(rank, ranks, Kind::Nccl { device: device.clone(), communicator, stream: device.new_stream()? }))
     }
 
-    /// The same end, which waits so long for the other ranks; one minute by default.
+    /// Sets how long this end waits for the other ranks; one minute by default.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -217,8 +217,8 @@ impl Communicator {
         }
     }
 
-    /// Exchanges a short text: the texts of all ranks, by rank. What is longer than 1024 bytes is cut. With NCCL it waits
-    /// for the GPU.
+    /// Exchanges a short text: the texts of all ranks, by rank. A text longer than 1024 bytes is cut. With NCCL it
+    /// waits for the GPU.
     ///
     /// # Errors
     /// [`CommunicatorError::Timeout`] if others don't come in time, [`CommunicatorError::Gone`]; with NCCL the driver's and
@@ -246,7 +246,7 @@ impl Communicator {
     /// The sum over all ranks, on every rank, in the place of what each has.
     ///
     /// # Errors
-    /// Those of [`all_reduce`](Self::all_reduce).
+    /// The errors of [`all_reduce`](Self::all_reduce).
     pub fn all_reduce_in_place(&self, tensor: &mut DeviceTensor, stream: &Stream) -> Result<()> {
         let same = tensor.clone();
         self.call(Collective::AllReduce, &same, tensor, true, stream)
@@ -266,16 +266,16 @@ impl Communicator {
     /// first axis, and `into` has the shape of one.
     ///
     /// # Errors
-    /// Those of [`all_reduce`](Self::all_reduce).
+    /// The errors of [`all_reduce`](Self::all_reduce).
     pub fn reduce_scatter(&self, from: &DeviceTensor, into: &mut DeviceTensor, stream: &Stream) -> Result<()> {
         self.call(Collective::ReduceScatter, from, into, false, stream)
     }
 
-    /// What all ranks have, on every rank: `into` has as many parts of the shape of `from` as there are ranks, one after
-    /// another along its first axis.
+    /// Gives every rank the values of all ranks: `into` has as many parts of the shape of `from` as there are ranks,
+    /// one after another along its first axis.
     ///
     /// # Errors
-    /// Those of [`all_reduce`](Self::all_reduce).
+    /// The errors of [`all_reduce`](Self::all_reduce).
     pub fn all_gather(&self, from: &DeviceTensor, into: &mut DeviceTensor, stream: &Stream) -> Result<()> {
         self.call(Collective::AllGather, from, into, false, stream)
     }
@@ -298,7 +298,7 @@ impl Communicator {
         }
     }
 
-    /// What can be checked without the other ranks.
+    /// Checks everything that can be checked without the other ranks.
     fn check(
         &self,
         collective: Collective,
@@ -398,7 +398,7 @@ impl Communicator {
     }
 }
 
-/// What the ranks called, if it was not the same.
+/// The ranks' calls, if they were not the same.
 fn disagree(all: &[Part]) -> CommunicatorError {
     let values = all.iter().map(|part| match part {
         Part::Text(_) => "exchange".to_owned(),

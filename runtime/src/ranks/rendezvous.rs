@@ -12,7 +12,7 @@ use crate::compile::trust;
 use crate::error::Result;
 use crate::error::ranks::CommunicatorError;
 
-/// What comes before an id, so that nothing else is taken for one.
+/// Bytes before an id, so that nothing else is taken for one.
 const MAGIC: [u8; 16] = *b"epilogue ranks 1";
 /// How long one waits before looking again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -41,8 +41,8 @@ pub enum Rendezvous {
 }
 
 impl Rendezvous {
-    /// What `EPILOGUE_RENDEZVOUS` says: `file:PATH` or `tcp:HOST:PORT`. (`MASTER_PORT` of `torchrun` is taken by its own
-    /// store.)
+    /// The place that `EPILOGUE_RENDEZVOUS` says: `file:PATH` or `tcp:HOST:PORT`. (`MASTER_PORT` of `torchrun` is taken
+    /// by its own store.)
     ///
     /// # Errors
     /// [`CommunicatorError::Environment`] if the variable is not set, or says something else.
@@ -91,7 +91,7 @@ impl Rendezvous {
     }
 }
 
-/// What a file holds, up to one byte more than is needed. No pipe is waited for.
+/// A file's content, up to one byte more than is needed. No pipe is waited for.
 fn read(path: &std::path::Path, needed: usize) -> io::Result<Vec<u8>> {
     let file = trust::open(path)?;
     if !file.metadata()?.is_file() {

@@ -15,7 +15,7 @@ pub(super) fn check(element: ElementType) -> Result<(), CommunicatorError> {
     }
 }
 
-/// The sums of packed elements, first to last. Those of 16 bits are summed in f32 and rounded once; integers wrap.
+/// The sums of packed elements, first to last. Elements of 16 bits are summed in f32 and rounded once; integers wrap.
 pub(super) fn sum(element: ElementType, parts: &[&[u8]]) -> Result<Vec<u8>, CommunicatorError> {
     macro_rules! summed {
         ($element:ty, $wide:ty, $widen:expr, $add:expr, $narrow:expr) => {{

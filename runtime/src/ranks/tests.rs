@@ -5,7 +5,7 @@ use half::f16;
 use super::*;
 use crate::compile::arch::Arch;
 
-/// What each rank's `work` gives, by rank.
+/// The results of the ranks' `work`, by rank.
 fn on_ranks<R: Send>(ranks: usize, work: impl Fn(Communicator) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let work = &work;

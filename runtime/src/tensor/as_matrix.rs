@@ -8,8 +8,8 @@ impl DeviceTensor {
     /// A view of the tensor as a matrix: of the given axes as its rows, and the others as its columns. The axes of a list are
     /// in the matrix's order, the last the fastest. Nothing is copied.
     ///
-    /// An epilogue's argument, read or written, may be such a view. So a product writes attention's heads apart: its rows are
-    /// `(b, s)` and its columns `(h, d)`, and they go to a tensor `[B, H, S, D]`.
+    /// The view may be an epilogue's argument, read or written. So a product writes attention's heads apart: its rows
+    /// are `(b, s)` and its columns `(h, d)`, and they go to a tensor `[B, H, S, D]`.
     ///
     /// ```
     /// use epilogue_runtime::Device;
@@ -30,9 +30,9 @@ impl DeviceTensor {
     /// # Ok::<(), epilogue_runtime::Error>(())
     /// ```
     ///
-    /// Neighbouring axes of a list whose strides chain are merged. Where one axis is left for the rows and one for the
-    /// columns, the view has shape `[M, N]`. Else it has two of each, `[M / m, m, N / n, n]` (any of them may be 1), and
-    /// [`axes`](Self::axes) tells that they are a matrix. What is made of a view is no such matrix any more.
+    /// Neighbouring axes of a list whose strides chain are merged. If one axis is left for the rows and one for the
+    /// columns, the view has shape `[M, N]`. Else it has two of each, `[M / m, m, N / n, n]` (any of them may be 1).
+    /// [`axes`](Self::axes) then tells that they are a matrix. A view of this view is an ordinary tensor again.
     ///
     /// # Errors
     /// [`LayoutError::Axis`](crate::LayoutError::Axis), [`AxisTwice`](crate::LayoutError::AxisTwice),
@@ -42,7 +42,7 @@ impl DeviceTensor {
         self.read_as(&[Wanted::own("rows", rows), Wanted::own("columns", columns)])
     }
 
-    /// The same with axes that are the batch in front of the matrix: `[L, M, N]`.
+    /// A matrix with axes that are the batch in front of it: `[L, M, N]`.
     ///
     /// ```
     /// # use epilogue_runtime::Device;
@@ -65,8 +65,8 @@ impl DeviceTensor {
         self.read_as(&[Wanted::batch(batch), Wanted::own("rows", rows), Wanted::own("columns", columns)])
     }
 
-    /// A view of the tensor as a vector with a value for each column, `[N]`, of all its axes in the given order, the last the
-    /// fastest.
+    /// A view of the tensor as a vector with a value for each column, `[N]`. It has all axes in the given order, the
+    /// last the fastest.
     ///
     /// ```
     /// # use epilogue_runtime::Device;
@@ -80,7 +80,7 @@ impl DeviceTensor {
     /// # Ok::<(), epilogue_runtime::Error>(())
     /// ```
     ///
-    /// Neighbouring axes whose strides chain are merged. Where two are left, the view has shape `[N / n, n]`, and
+    /// Neighbouring axes whose strides chain are merged. If two are left, the view has shape `[N / n, n]`, and
     /// [`axes`](Self::axes) tells that it is a vector.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl DeviceTensor {
         self.read_as(&[Wanted::own("columns", axes)])
     }
 
-    /// The same with axes that are the batch in front of the vector: `[L, N]`.
+    /// A vector with axes that are the batch in front of it: `[L, N]`.
     ///
     /// ```
     /// # use epilogue_runtime::Device;
@@ -262,7 +262,7 @@ mod tests {
         assert!(parts.iter().all(|part| !part.has_internal_overlap()));
     }
 
-    /// What is made of a view is a tensor like any other.
+    /// A view of a view is a tensor like any other.
     #[test]
     fn views_of_views_are_plain() {
         let view = counting(&[2, 3, 4, 5]).as_matrix(&[0, 2], &[1, 3]).unwrap();

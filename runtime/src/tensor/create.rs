@@ -125,7 +125,7 @@ impl Stream {
     /// A tensor of zeros for work on this stream; on a dry stream, without memory.
     ///
     /// # Errors
-    /// Those of [`Device::zeros_of`].
+    /// The errors of [`Device::zeros_of`].
     pub fn zeros_of(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         match self.kind() {
             StreamKind::Dry => self.device().without_memory(element, shape),

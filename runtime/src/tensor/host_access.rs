@@ -1,7 +1,7 @@
 //! Access to the bytes of CPU tensors.
 //!
-//! Every CPU buffer has a lock. [`HostAccess::lock`] takes those of several tensors at once, always in the same order,
-//! so that two products on shared tensors can't wait for each other forever.
+//! Every CPU buffer has a lock. [`HostAccess::lock`] takes those of several tensors at once, always in the same order.
+//! So two products on shared tensors can't wait for each other forever.
 
 use smallvec::SmallVec;
 
@@ -18,10 +18,10 @@ const FEW: usize = 8;
 
 /// Exclusive or shared use of the buffers of some CPU tensors, for as long as this value lives.
 ///
-/// The locks are per buffer, not per view: while one view is written, no other view of its buffer can be locked.
-/// A thread may lock again for reading what it has locked for reading. Locks for which threads would wait for each other
-/// in a circle are refused; the library doesn't know of what else threads wait for, as for jobs of a thread pool, which
-/// may be of another thread, or run on this one.
+/// The locks are per buffer, not per view: while one view is written, no other view of its buffer can be locked. A
+/// thread may lock again for reading what it has locked for reading. Locks for which threads would wait for each other
+/// in a circle are refused; the library doesn't know what else threads wait for. An example are jobs of a thread pool,
+/// which may be of another thread, or run on this one.
 #[derive(Debug)]
 pub struct HostAccess<'a> {
     _locks: SmallVec<[Held<'a>; FEW]>,
@@ -42,7 +42,7 @@ impl<'a> HostAccess<'a> {
         for (tensor, wants) in reads.iter().map(|t| (*t, Use::Read)).chain(writes.iter().map(|t| (*t, Use::Write))) {
             wanted.push((host_memory(tensor.buffer())?, wants));
         }
-        // The same order for all threads; writers first, so that the writer stays if a buffer is wanted both ways. (Two
+        // One order for all threads; writers first, so that the writer stays if a buffer is wanted both ways. (Two
         // buffers may be borrowed from the same memory, so their addresses can't decide.)
         wanted.sort_by_key(|&(memory, wants)| (std::ptr::from_ref(memory) as usize, wants == Use::Read));
         wanted.dedup_by_key(|(memory, _)| std::ptr::from_ref(*memory) as usize);
@@ -84,7 +84,7 @@ impl DeviceTensor {
     /// would write it is [`ExchangeError::WaitsForItself`].
     ///
     /// # Errors
-    /// Those of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
+    /// The errors of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
     pub fn with_bytes<R>(&self, visit: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let access = HostAccess::lock(&[self], &[])?;
         self.require_gaps()?;
@@ -101,7 +101,7 @@ impl DeviceTensor {
     /// [`with_bytes`](Self::with_bytes) for writing: `visit` can use the tensor's buffer through the slice only.
     ///
     /// # Errors
-    /// Those of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
+    /// The errors of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
     pub fn with_bytes_mut<R>(&mut self, visit: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         let access = HostAccess::lock(&[], &[self])?;
         self.require_gaps()?;
@@ -129,9 +129,10 @@ impl DeviceTensor {
     /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
     ///
     /// # Safety
-    /// The caller accesses only the view's elements, and only while a tensor of this buffer lives (and, if its memory
-    /// is borrowed, while the scope lasts). It writes only memory that may be written, and makes sure that meanwhile no
-    /// other code, including this crate's functions, writes what it reads or accesses what it writes.
+    /// The caller accesses only the view's elements, and only while a tensor of this buffer lives. (If its memory is
+    /// borrowed, only while the scope lasts.) It writes only memory that may be written. Meanwhile no other code,
+    /// including this crate's functions, writes memory that the caller reads, or accesses memory that the caller
+    /// writes.
     pub unsafe fn host_pointer(&self) -> Result<*mut u8> {
         host_memory(self.buffer())?;
         Ok(self.device_address() as *mut u8)
@@ -152,7 +153,7 @@ mod tests {
         assert!(matches!(result, Err(Error::Exchange(ExchangeError::WaitsForItself))), "{result:?}");
     }
 
-    /// What would wait forever is an error, with a text that says why; everything else goes on.
+    /// A call that would wait forever is an error, with a text that says why; everything else goes on.
     #[test]
     fn a_function_that_has_the_bytes_may_use_what_does_not_wait_for_it() {
         let (done, is_done) = channel();

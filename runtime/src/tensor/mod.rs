@@ -45,7 +45,7 @@ pub struct DeviceTensor {
     buffer: Arc<Buffer>,
     element: ElementType,
     layout: Layout,
-    /// Of a view as a matrix or vector.
+    /// The axes of a view as a matrix or vector.
     axes: Option<Arc<NamedAxes>>,
 }
 
@@ -76,7 +76,7 @@ impl DeviceTensor {
     /// address that is not aligned to the element.
     ///
     /// # Safety
-    /// Every element of the view is memory of this GPU that holds a value, and stays so until the last view of the
+    /// Every element of the view is memory of this GPU that holds a value. It stays so until the last view of the
     /// result is dropped and the work that uses it is done. Nobody else writes it, or reads what is written here,
     /// without being ordered with that work.
     pub unsafe fn from_raw_cuda(
@@ -193,13 +193,14 @@ impl DeviceTensor {
             )
     }
 
-    /// Whether two indices of this view have the same element, as in a broadcast: such a view can't be written.
+    /// Whether two indices of this view have the same element, as in a broadcast: a view that has them can't be
+    /// written.
     #[must_use]
     pub fn has_internal_overlap(&self) -> bool {
         overlap::within(&self.layout)
     }
 
-    /// What the axes of the tensor were told to be that this is a view of: by [`as_matrix`](Self::as_matrix) and its like.
+    /// The lists of axes, if the tensor is a view made by [`as_matrix`](Self::as_matrix) or its like.
     #[must_use]
     pub fn axes(&self) -> Option<&NamedAxes> {
         self.axes.as_deref()
@@ -243,7 +244,7 @@ impl DeviceTensor {
         self.permute(&order)
     }
 
-    /// The same elements, in row-major order, with another shape.
+    /// Gives the elements, in row-major order, another shape.
     ///
     /// # Errors
     /// [`LayoutError::ElementCount`]; [`LayoutError::Reshape`] if only a copy could have that shape.

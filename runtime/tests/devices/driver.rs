@@ -8,7 +8,7 @@ use epilogue_runtime::{Absent, Arch, Device, Error, testing};
 
 use super::{FROM_BUNDLE, ON_FAKE_DRIVER, source};
 
-/// What the child process of `a_driver_without_a_device_is_absence` must find.
+/// The variable with the message for the child process of `a_driver_without_a_device_is_absence`.
 const EXPECTED_ABSENCE: &str = "EPILOGUE_TEST_EXPECTED_ABSENCE";
 
 #[test]

@@ -122,7 +122,7 @@ fn cudarc_slices_and_streams() {
         assert_eq!(after, [100.0, 120.0, 140.0, 160.0]);
         assert_eq!(back.device_ptr(&first).0, place);
 
-        // What is taken lives as long as it is used.
+        // Taken memory lives as long as it is used.
         let x = device.take_cuda_slice(back, [4]).unwrap();
         scale(&kernel, 0.5, &x, &y, &device.new_stream().unwrap()).unwrap();
         drop(x);
@@ -172,7 +172,7 @@ fn a_scope_borrows_memory_of_cudarc() {
         third.synchronize().unwrap();
         assert_eq!(after, [50.0, 60.0, 70.0, 80.0]);
 
-        // What has left the scope has no memory.
+        // A tensor that has left the scope has no memory.
         let ended = |result: Result<(), Error>| {
             assert!(matches!(result, Err(Error::Exchange(ExchangeError::Ended))), "{result:?}");
         };

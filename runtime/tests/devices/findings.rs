@@ -1,4 +1,4 @@
-//! What kernels report, and what emulated devices find.
+//! Reports of kernels, and findings of emulated devices.
 
 use epilogue_runtime::{
     Arch, DataError, Device, DeviceTensor, Error, KernelArgument, Launch, Site, Source, ptx_vm, testing,
@@ -6,7 +6,7 @@ use epilogue_runtime::{
 
 use super::{KERNELS, affine, devices, source};
 
-/// What a kernel reports reaches the streams and tensors that were there, each once; it stops nothing.
+/// A kernel's reports reach the streams and tensors that were there, each once; they stop nothing.
 #[test]
 fn data_that_a_kernel_cannot_use_is_reported() {
     for device in devices("data_that_a_kernel_cannot_use_is_reported") {

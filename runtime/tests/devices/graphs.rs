@@ -99,7 +99,7 @@ fn graphs_within_graphs_and_empty_ones() {
         let empty = device.capture(|_| Ok::<_, Error>(())).unwrap();
         empty.launch(&stream).unwrap();
         assert!(empty.is_empty());
-        // What fails in the function is the capture's error, and nothing has run.
+        // An error in the function is the capture's error, and nothing has run.
         let failed = device.capture(|stream| {
             step(&kernel, 2.0, &x, &x, stream)?;
             step(&kernel, 2.0, &x, &Device::cpu().zeros::<f32>([N])?, stream)
@@ -268,7 +268,7 @@ fn others_capture_our_work() {
         // SAFETY: `own` lives as long.
         let borrowed = unsafe { Stream::borrow(&device, handle) }.unwrap();
         for stream in [&own, &borrowed] {
-            // Uploaded, filled and computed on other streams, none of which has been waited for.
+            // Uploaded, filled and computed on other streams, and nothing has waited for them.
             let mut x = device.full::<f32>([N], 1.0).unwrap();
             let y = device.zeros::<f32>([N]).unwrap();
             step(&kernel, 1.0, &x, &x, &device.new_stream().unwrap()).unwrap();

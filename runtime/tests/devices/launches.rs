@@ -1,4 +1,4 @@
-//! What kernels compute, which launches are refused, and what does not fit.
+//! Results of kernels, and launches that are refused or don't fit.
 
 use epilogue_runtime::{Arch, Device, Error, KernelArgument, Launch, Source, testing};
 

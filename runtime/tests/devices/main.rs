@@ -1,4 +1,5 @@
-//! The same programs on every device of this machine that runs kernels: the emulated ones, and GPUs where there are any.
+//! Runs the same programs on every device of this machine that runs kernels: the emulated ones, and GPUs if there are
+//! any.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -55,7 +55,7 @@ fn work_of_several_threads_is_ordered_by_what_it_uses() {
             let launch = Launch { grid: [N as u32 / 128, 1, 1], block: [128, 1, 1], ..Launch::default() };
             kernel.launch(&launch, &arguments, stream)
         };
-        // Of its two launches, only the last one's values are ever seen.
+        // Only the values of its last launch are ever seen.
         let capture =
             |thread| device.capture(|stream| run(thread, 9.0, stream).and_then(|()| run(thread, 3.0, stream)));
         let graphs = [0, 1].map(|thread| capture(thread).unwrap());

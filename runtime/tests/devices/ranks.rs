@@ -22,7 +22,7 @@ fn step(kernel: &Kernel, scale: f32, from: &DeviceTensor, to: &DeviceTensor, str
     kernel.launch(&Launch { block: [N as u32, 1, 1], ..Launch::default() }, &arguments, stream).unwrap();
 }
 
-/// Calls `work` on every rank; gives what each has returned. `None` where there is no fake driver.
+/// Calls `work` on every rank; gives what each has returned. `None` if there is no fake driver.
 fn on_gpus<R: Send>(test: &str, work: impl Fn(&Communicator, &Device) -> R + Sync) -> Option<Vec<R>> {
     std::env::var_os(ON_FAKE_DRIVER)?;
     let place = std::env::temp_dir().join(format!("epilogue-{test}-{}.id", std::process::id()));

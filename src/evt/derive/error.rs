@@ -9,7 +9,7 @@ pub enum DeriveError {
     /// The forward tree is wrong itself.
     #[error(transparent)]
     Forward(#[from] TreeError),
-    /// No such output.
+    /// The output doesn't exist.
     #[error("there is no output `{name}`; `{epilogue}` returns {}", .outputs.join(", "))]
     NoOutput {
         /// As given.
@@ -19,7 +19,7 @@ pub enum DeriveError {
         /// Its outputs.
         outputs: Vec<&'static str>,
     },
-    /// No such parameter.
+    /// The parameter doesn't exist.
     #[error("there is no parameter `{name}`; `{epilogue}` has {}", .parameters.join(", "))]
     NoParameter {
         /// As given.
@@ -34,9 +34,9 @@ pub enum DeriveError {
     Output {
         /// The output.
         name: &'static str,
-        /// What it is.
+        /// The fault, as the message's predicate.
         is: &'static str,
-        /// What can be used.
+        /// Another input that can be used.
         advice: &'static str,
     },
     /// A parameter that no gradient is of.
@@ -73,7 +73,7 @@ pub enum DeriveError {
     /// A parameter or an output with the name of a gradient.
     #[error("the gradient of `{of}` is called `{name}`, and there is a `{name}` already: rename that")]
     NameTaken {
-        /// What the gradient is of.
+        /// The parameter or output of the gradient.
         of: &'static str,
         /// The name.
         name: &'static str,
@@ -104,7 +104,7 @@ pub enum DeriveError {
     Reduction {
         /// Which.
         what: String,
-        /// What to do.
+        /// A way out.
         advice: &'static str,
     },
     /// A sum over a vector alone, or over the batch alone.
@@ -113,9 +113,9 @@ pub enum DeriveError {
          parameter as a vector and add its gradient up, or leave out `.given(…)` of the vectors that follow from it"
     )]
     VectorSum {
-        /// What it is of.
+        /// The vector or the other operand of the sum.
         what: String,
-        /// What is to be added up.
+        /// The axis or batch that the sum is over.
         over: &'static str,
     },
 }

@@ -22,9 +22,9 @@ fn slope(function: &Function) -> Option<&'static Function> {
 }
 
 impl Reverse<'_> {
-    /// The gradient of each operand of a call from that of its result; `None` where there is none. Operands are nodes of the
-    /// backward tree, and only the wanted ones have one. What a function does on a CUDA device is not looked at: its Rust
-    /// body says what it means.
+    /// The gradient of each operand of a call from that of its result; `None` if there is none. Operands are nodes
+    /// of the backward tree, and only the wanted ones have one. A function's body for a CUDA device is not looked at:
+    /// its Rust body says what it means.
     pub(super) fn call(
         &mut self,
         function: &'static Function,

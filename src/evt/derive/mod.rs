@@ -6,17 +6,17 @@
 //! which the next products take, and of parameters.
 //!
 //! It is reverse accumulation over the tree. Forward values that a derivative needs are computed again from parameters,
-//! positions and seeds (a random number is the same again, so dropout stores no mask), and from outputs that are
-//! [saved](Backward::saved). If these are not enough, forward accumulators become parameters.
+//! positions and seeds, and from outputs that are [saved](Backward::saved). (A random number is the same again, so
+//! dropout stores no mask.) If these are not enough, forward accumulators become parameters.
 //!
 //! Gradients are summed as late as possible: where a value begins, or where a reduction must be handed on. So there are
 //! few reductions. The gradient of a `RowVector`, for example, is a sum down the columns.
 //!
-//! If a derivative doesn't exist, it is PyTorch's: half for each of two equal operands of `max` and `min`, an equal
-//! share for each of the largest values of a reduction, 0 for `relu` and `abs` at 0, 1 for `clamp` on both bounds. A
-//! cast passes gradients through unchanged. Comparisons, integers and random numbers have no derivative. An infinite
-//! derivative times 0 is NaN, as in PyTorch: for `sqrt(relu(x))` below 0, or for a branch of an `if` that is not taken
-//! and has no finite value there. Bound the arguments of such functions.
+//! If a derivative doesn't exist, it is PyTorch's: half for each of two equal operands of `max` and `min`, and an equal
+//! share for each of the largest values of a reduction. It is 0 for `relu` and `abs` at 0, and 1 for `clamp` on both
+//! bounds. A cast passes gradients through unchanged. Comparisons, integers and random numbers have no derivative. An
+//! infinite derivative times 0 is NaN, as in PyTorch: for `sqrt(relu(x))` below 0, or for a branch of an `if` that is
+//! not taken and has no finite value there. Bound the arguments of these functions.
 
 mod error;
 mod function;
@@ -35,7 +35,7 @@ use super::{Site, Tree, TreeBuilder};
 use reverse::Reverse;
 use wanted::Wanted;
 
-/// What of an epilogue is to be differentiated; [`tree`](Self::tree) does it.
+/// A request to differentiate an epilogue: its gradients, saved outputs and parameters; [`tree`](Self::tree) does it.
 ///
 /// ```
 /// use epilogue::evt::derive::Backward;
@@ -115,26 +115,28 @@ impl<'t> Backward<'t> {
         self
     }
 
-    /// The same, summed over the batch: of a vector or scalar that all batches share.
+    /// The gradient of a vector or scalar that all batches share, summed over the batch.
     pub fn gradient_of_all(mut self, parameter: &str) -> Self {
         self.wanted.gradients.push((parameter.to_owned(), true));
         self
     }
 
     /// The parameters of the backward pass are all that a derivative might need, whether it does or not: the forward
-    /// parameters, in their order, then the saved outputs and the given gradients, as they were named. (What isn't needed is not
-    /// read.) So they are known before the derivative is. A forward accumulator is none of them, and each has a gradient;
-    /// where a derivative needs an accumulator or doesn't reach one, there is no such backward pass.
+    /// parameters, in their order, then the saved outputs and the given gradients, as they were named. (What isn't
+    /// needed is not read.) So they are known before the derivative is. A forward accumulator is none of them, and each
+    /// has a gradient; if a derivative needs an accumulator or doesn't reach one, there is no backward pass.
     pub fn all_parameters(mut self) -> Self {
         self.wanted.all = true;
         self
     }
 
-    /// The tree of the backward pass. Its results are `d_` and the accumulator's name for every forward accumulator that the
-    /// gradients reach, then the wanted gradients of parameters, in the order in which they were asked for.
+    /// The tree of the backward pass. Its first results are `d_` and the accumulator's name, for every forward
+    /// accumulator that the gradients reach. The wanted gradients of parameters follow, in the order in which they were
+    /// asked for.
     ///
-    /// Of its parameters there are those that a derivative needs: forward parameters, saved outputs, given gradients, and
-    /// forward accumulators, M×N values of A's type under their names, if a derivative needs one that no saved output gives.
+    /// The tree has only the parameters that a derivative needs: forward parameters, saved outputs, given gradients and
+    /// forward accumulators. A forward accumulator is a parameter if a derivative needs it and no saved output gives
+    /// it. It then has M×N values of A's type, under its name.
     ///
     /// # Errors
     /// [`DeriveError`] says what has no derivative, or what there is not.
@@ -142,8 +144,8 @@ impl<'t> Backward<'t> {
         Reverse::new(self.forward, &self.wanted)?.run().map_err(|(error, _)| error)
     }
 
-    /// The same, or a tree whose validation says why there is none: at the place of what has no derivative, or at that of the
-    /// derivative itself.
+    /// [`tree`](Self::tree), or a tree whose validation says why there is none. The error's place is that of the value
+    /// without a derivative, or that of the derivative itself.
     pub(crate) fn tree_or_refusal(&self, place: Site) -> Tree {
         let made = Reverse::new(self.forward, &self.wanted).map_err(|error| (error, Site::default()));
         match made.and_then(Reverse::run) {

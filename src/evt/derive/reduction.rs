@@ -63,7 +63,7 @@ impl Reverse<'_> {
         })
     }
 
-    /// The same of a reduction that is made of others.
+    /// The gradient of a reduction that is made of others.
     pub(super) fn composed(
         &mut self,
         result: NodeId,

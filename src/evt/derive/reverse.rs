@@ -131,7 +131,7 @@ impl<'b> Reverse<'b> {
         })
     }
 
-    /// The backward tree; an error has the place of what has no derivative, where there is one.
+    /// The backward tree; an error has the place of what has no derivative, if there is one.
     pub(super) fn run(mut self) -> Result<Tree, (DeriveError, Site)> {
         let first = match self.sweep() {
             Ok(first) => first,
@@ -265,7 +265,8 @@ impl<'b> Reverse<'b> {
                 (None, false) if from == BroadcastClass::RowVector => return Err(self.vector_sum(id, "the columns")),
                 (None, false) => return Err(self.vector_sum(id, "the rows")),
             };
-            // What follows from a reduction and is the same along the axis counts for each element here, as M×N values do.
+            // A gradient that follows from a reduction and is the same along the axis counts for each element here, as
+            // M×N values do.
             let g = if self.builder.phases()[g.index()] > 0 { self.extended(g, BroadcastClass::Tensor) } else { g };
             let reduction = Reduction { axis, batch, op: ReduceOp::Add, form: Form::Complete };
             let g = self.builder.reduce(reduction, g);

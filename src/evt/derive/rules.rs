@@ -35,7 +35,7 @@ impl Reverse<'_> {
         self.builder.apply(Op::Select, &[condition, g, zero])
     }
 
-    /// The gradient of operand `i` from that of the result; `None` where there is none.
+    /// The gradient of operand `i` from that of the result; `None` if there is none.
     pub(super) fn primitive(&mut self, op: Op, place: Place<'_>, i: usize, g: NodeId) -> Option<NodeId> {
         Some(match (op, i) {
             (Op::Add, _) | (Op::Sub, 0) | (Op::Fma, 2) => g,

@@ -72,7 +72,7 @@ fn product(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
-/// Compares with differences; `Ok(false)` where there are none to compare with: at a kink, or beyond all bounds.
+/// Compares with differences; `Ok(false)` if there are none to compare with: at a kink, or beyond all bounds.
 fn check(forward: &Tree, through: &str, signed: bool, seed: u64) -> Result<bool, String> {
     let valid = forward.validate(F64).map_err(|error| error.to_string())?;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -381,7 +381,7 @@ fn random_trees() {
     assert!(compared.get() >= cases / 20, "only {} of {cases} could be compared", compared.get());
 }
 
-/// What is needed is a parameter, and nothing else.
+/// Only a needed value is a parameter.
 #[test]
 fn what_is_saved_is_not_computed_again() {
     let mut b = TreeBuilder::new("forward", "forward.rs");

@@ -11,7 +11,7 @@ use super::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reduction, V
 use super::{ValidOutput, ValueType};
 use crate::expr::Op;
 
-/// What a box represents; each kind has its colour.
+/// The meaning of a box; each kind has its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Accum,
@@ -79,7 +79,7 @@ struct Box {
     kind: Kind,
     /// The user's name.
     name: Option<String>,
-    /// What it does.
+    /// The operation.
     what: String,
     /// Shape class and element type.
     ty: String,
@@ -157,7 +157,7 @@ const fn class_word(class: BroadcastClass) -> &'static str {
     }
 }
 
-/// How many accumulators there are, and of which type.
+/// The number of accumulators and their element type.
 fn accumulators(tree: &ValidTree) -> String {
     let element = tree.types().accumulator;
     match tree.accumulators().len() {
@@ -326,7 +326,7 @@ mod tests {
         .assert_eq(&example().to_string());
     }
 
-    /// A reduction that others are computed from is a box among them, and says of which phase it is.
+    /// A reduction that others are computed from is a box like others, and says its phase.
     #[test]
     fn phases() {
         let mut b = TreeBuilder::new("softmax", "a.rs");

@@ -48,8 +48,8 @@ fn write_operands(
     roots: &[(ValueId, String)],
     written: &mut [bool],
 ) -> fmt::Result {
-    // What is still to be written, last first: a value, the beginning of its line, and whether it is the last operand
-    // of its user.
+    // Values still to be written, last first: a value, the beginning of its line, and whether it is the last operand of
+    // its user.
     let mut rest: Vec<(ValueId, String, bool, String)> =
         roots.iter().map(|(id, label)| (*id, String::new(), true, label.clone())).collect();
     let mut below_all: Vec<ValueId> = Vec::new();

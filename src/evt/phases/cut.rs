@@ -4,12 +4,12 @@ use super::super::{BroadcastClass, Cost, ParameterClass, ValidTree, ValueId, Val
 use super::delivery::{deliveries, roots};
 use super::flow::Graph;
 
-/// What it costs to keep an M×N value, or to compute it again.
+/// The costs of keeping an M×N value and of computing it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prices {
     /// To write or read a byte.
     byte: u64,
-    /// Of a cheap instruction and of a costly function.
+    /// The cost of a cheap instruction, and of a costly function.
     simple: u64,
     costly: u64,
 }
@@ -21,15 +21,15 @@ impl Prices {
     pub(crate) const CPU: Self = Self { byte: 1, simple: 1, costly: 16 };
     /// Sweeps over registers: to keep a value takes one that is free anyway.
     pub(super) const REGISTERS: Self = Self { byte: 1, simple: 1, costly: 16 };
-    /// Sweeps over registers, of which there are few.
+    /// Sweeps over few registers.
     pub(super) const FEWEST: Self = Self { byte: 1 << 16, simple: 1, costly: 16 };
 }
 
 /// For every value whether it is kept.
 ///
-/// A part can compute again whatever follows from parameters, vectors and kept values. For each part the cheapest values
-/// that all it needs follows from are kept, a value that another part has kept already being cheaper. What is kept must be
-/// computed in its own phase, and so may need more to be kept there: until nothing changes.
+/// A part can compute again whatever follows from parameters, vectors and kept values. For each part the cheapest
+/// values that all it needs follows from are kept, a value that another part has kept already being cheaper. A value
+/// that is kept must be computed in its own phase, and so may need more to be kept there: until nothing changes.
 pub(super) fn kept(tree: &ValidTree, prices: Prices) -> Vec<bool> {
     let deliveries = deliveries(tree);
     let mut kept = vec![false; tree.values().len()];

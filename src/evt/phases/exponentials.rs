@@ -1,6 +1,6 @@
 //! Sums of exponentials in the pass that finds the maximum.
 //!
-//! Of `m = max x; s = sum exp(x - m)`, the sum is a phase after the maximum, and x is kept for it. With a running
+//! For `m = max x; s = sum exp(x - m)`, the sum is a phase after the maximum, and x is kept for it. With a running
 //! result of two numbers, the maximum so far and the sum below it, one pass is enough: if the maximum grows, the sum so
 //! far is multiplied by `exp(smaller - greater)` (M. Milakov and N. Gimelshein, "Online normalizer calculation for
 //! softmax"). If nothing else needs x later, as in a loss over a vocabulary, no M×N values are kept; a softmax reads
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use super::super::{BroadcastClass, Form, ReduceOp, Reducer, Reduction, ValidTree, ValueId, ValueKind};
 use crate::expr::{ExprId, Function, FunctionBuilder, Op};
 
-/// What is subtracted where the greatest value is infinite.
+/// The value that is subtracted if the greatest value is infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtInfinity {
     /// That value, which gives NaN.
@@ -29,7 +29,7 @@ pub(crate) enum AtInfinity {
 static REDUCERS: LazyLock<[Reducer; 2]> = LazyLock::new(|| [AtInfinity::Itself, AtInfinity::Nothing].map(reducer));
 
 impl AtInfinity {
-    /// Of which of these sums a reducer is, if it is of one.
+    /// The kind of sum that a reducer computes; `None` if it is a reducer of another kind.
     pub(crate) fn of(reducer: &Reducer) -> Option<Self> {
         let is = |at: &Self| std::ptr::eq(reducer, at.reducer());
         [Self::Itself, Self::Nothing].into_iter().find(is)
@@ -89,14 +89,14 @@ fn both<const N: usize>(
 /// A sum of exponentials below the greatest value of the same elements.
 struct Sum {
     value: ValueId,
-    /// What the sum and the greatest value are over.
+    /// The axes of the sum and of the greatest value.
     reduction: Reduction,
     x: ValueId,
     at: AtInfinity,
 }
 
-/// The tree with such sums in the pass of their maxima, of those reductions that `takes` says, under the numbers that its values
-/// have; `None` if it has none.
+/// Moves sums of exponentials into the pass of their maxima, if `takes` is true for their reduction. The values of the
+/// new tree keep their numbers. `None` if there are no sums to move.
 pub(super) fn in_one_pass(tree: &ValidTree, takes: impl Fn(Reduction) -> bool) -> Option<ValidTree> {
     let sums = tree.enumerate().filter_map(|(id, _)| sum(tree, id));
     let sums: Vec<Sum> = sums.filter(|sum| takes(sum.reduction)).collect();

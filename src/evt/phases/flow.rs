@@ -38,7 +38,7 @@ impl Graph {
         self.edges.push(Edge { to: from, left: 0 });
     }
 
-    /// What it costs to have the vertex in the cut; with `None` it can't be.
+    /// The cost of having the vertex in the cut; with `None` it can't be.
     pub(super) fn weigh(&mut self, vertex: usize, weight: Option<u64>) {
         self.join(2 * vertex, 2 * vertex + 1, weight.unwrap_or(UNLIMITED));
     }
@@ -47,7 +47,7 @@ impl Graph {
         self.join(2 * from + 1, 2 * to, UNLIMITED);
     }
 
-    /// What it costs to have the vertex behind the cut; with `None` it can't be: paths begin there.
+    /// The cost of having the vertex behind the cut; with `None` it can't be: paths begin there.
     pub(super) fn begins(&mut self, vertex: usize, weight: Option<u64>) {
         self.join(self.source(), 2 * vertex, weight.unwrap_or(UNLIMITED));
     }
@@ -113,7 +113,7 @@ impl Graph {
 mod tests {
     use super::Graph;
 
-    /// A chain of four, of which the second and the third are equally cheap, and a second way around the third.
+    /// A chain of four with a second way around the third; the second and the third are equally cheap.
     #[test]
     fn the_cheapest_cut_nearest_the_end() {
         let chain = |weights: [u64; 4], around: bool| {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(chain([0, 0, 4, 4], false), [3]);
     }
 
-    /// What lies behind the cut is paid for too: the dear third vertex is not computed again.
+    /// Vertices behind the cut are paid for too: the dear third vertex is not computed again.
     #[test]
     fn vertices_behind_the_cut_have_their_cost() {
         let chain = |third: u64| {

@@ -1,7 +1,7 @@
 //! All phases in one tile: another way to compute a tree with phases, if whole rows (or columns) lie in a tile.
 //!
 //! The tile then has all elements of its rows' reductions. It walks over its elements once for each phase, in one
-//! launch and without M×N values in memory: one *sweep* for each part. The same values cross from sweep to sweep as
+//! launch and without M×N values in memory: one *sweep* for each part. Values cross from sweep to sweep as they cross
 //! from part to part, in other places:
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //!
 //! A reduction's result stays with the lanes that have the row. An M×N value takes the *place* of an accumulator that
 //! no later sweep reads, or of a value that is no longer read: registers on sm_90a, the staging in shared memory on
-//! sm_80. So there are at most as many such values as accumulators. An accumulator that is kept stays where it is. A
-//! value without a place is computed again, and parameters are read again.
+//! sm_80. So there are at most as many of these values as accumulators. An accumulator that is kept stays where it is.
+//! A value without a place is computed again, and parameters are read again.
 //!
 //! Lines may also lie in the tiles of a cluster, whose blocks then exchange their partial reductions after each sweep
 //! (`device/sm90/exchange.cuh`).
@@ -63,7 +63,7 @@ pub(crate) enum Place {
     Line(ValueId),
 }
 
-/// What becomes of an output of a sweep.
+/// The destination of a sweep's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// It is stored, or reduced and stored: an output of the whole tree.
@@ -75,7 +75,7 @@ pub(crate) enum Target {
 /// One walk over the elements of a tile.
 #[derive(Clone, Debug)]
 pub(crate) struct Sweep<'a> {
-    /// What it computes, without phases.
+    /// The computation, without phases.
     pub(crate) tree: &'a ValidTree,
     /// For every output.
     pub(crate) targets: Vec<Target>,
@@ -83,14 +83,14 @@ pub(crate) struct Sweep<'a> {
     kept: Vec<Place>,
 }
 
-/// What a kernel with a product computes.
+/// The computation of a kernel with a product.
 #[derive(Clone, Debug)]
 pub(crate) struct Computation<'a> {
     /// Whose arguments a launch takes, and whose outputs it stores.
     pub(crate) tree: &'a ValidTree,
     /// At least one.
     pub(crate) sweeps: Vec<Sweep<'a>>,
-    /// What the blocks compute that complete reductions.
+    /// The computation of the blocks that complete reductions.
     pub(crate) tail: Option<&'a ValidTree>,
 }
 
@@ -128,7 +128,7 @@ impl Sweep<'_> {
 }
 
 impl InTile {
-    /// How a tree is computed so; `None` where it has no phases, or none that can be computed so: it reduces over batches
+    /// How a tree is computed so; `None` if it has no phases, or none that can be computed so: it reduces over batches
     /// too, or more values cross than there are accumulators.
     #[must_use]
     pub fn of(tree: &ValidTree) -> Option<Self> {
@@ -136,7 +136,7 @@ impl InTile {
             return None;
         }
         let lines = lines(tree)?;
-        // What is dear is kept where there is room, else as little as can be.
+        // Dear values are kept if there is room, else as few values as can be.
         [Prices::REGISTERS, Prices::FEWEST].into_iter().find_map(|prices| {
             let (parts, slots) = parts(tree, prices);
             let places = places(tree, &parts, &slots)?;
@@ -195,7 +195,7 @@ impl InTile {
     }
 }
 
-/// The lines that the tree's used reductions are of; `None` where one is of all batches.
+/// The lines that the tree's used reductions are of; `None` if one is of all batches.
 fn lines(tree: &ValidTree) -> Option<WholeLines> {
     let mut lines = WholeLines::default();
     for Reduction { axis, batch, .. } in tree.used_reductions() {

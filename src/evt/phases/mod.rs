@@ -50,22 +50,22 @@ pub(crate) struct Phases {
     pub(crate) tree: ValidTree,
     /// At least one.
     pub(crate) parts: Vec<Part>,
-    /// What parts leave for those after them.
+    /// Values that parts leave for later parts.
     pub(crate) slots: Vec<Slot>,
     /// The other way: by sweeps over a tile.
     pub(crate) in_tile: Option<InTile>,
 }
 
-/// What runs in one pass over the product.
+/// The computation of one pass over the product.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Part {
     /// Without phases. Only the first part's has accumulators.
     pub(crate) tree: ValidTree,
-    /// What each argument of a run of it is, in the order of [`ValidTree::argument_names`].
+    /// The source of each argument of a run of it, in the order of [`ValidTree::argument_names`].
     pub(crate) bindings: Vec<Binding>,
 }
 
-/// What an argument of a part is.
+/// The source of a part's argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// An argument of the whole tree.
@@ -79,7 +79,7 @@ pub(crate) enum Binding {
 pub(crate) struct Slot {
     /// The value of the whole tree that it holds.
     pub(crate) value: ValueId,
-    /// What users call it.
+    /// The user's name for it.
     pub(crate) name: String,
     pub(crate) class: BroadcastClass,
     pub(crate) element: ElementType,
@@ -131,7 +131,7 @@ impl Phases {
         let in_tile = if prices == Prices::GPU { InTile::of(&tree) } else { None };
         let of = |(parts, slots)| Self { parts, slots, in_tile: None, tree: tree.clone() };
         let by_phases = of(parts(&tree, prices));
-        // The CPU's code for such sums is of rows.
+        // The CPU's code for these sums is of rows.
         let takes = |sum: Reduction| prices != Prices::CPU || (sum.axis == Axis::Row && !sum.batch);
         let in_one_pass = exponentials::in_one_pass(&tree, takes).map(|tree| of(parts(&tree, prices)));
         let in_one_pass = in_one_pass.filter(|in_one_pass| match prices {
@@ -141,7 +141,7 @@ impl Phases {
         Self { in_tile, ..in_one_pass.unwrap_or(by_phases) }
     }
 
-    /// What the kernel with the product computes: the first part, or everything. `None` if it can't be everything.
+    /// The computation of the kernel with the product: the first part, or everything. `None` if it can't be everything.
     pub(crate) fn computation(&self, in_tile: bool) -> Option<Computation<'_>> {
         if in_tile {
             return self.in_tile.as_ref().map(InTile::computation);

@@ -8,7 +8,7 @@ use super::super::{
 use super::delivery::{Delivery, deliveries, roots};
 use super::{Binding, Part, Slot};
 
-/// What slots are called where a name is asked for; no user gives one.
+/// The slots' name, for places that ask for one; no user gives one.
 const HIDDEN: &str = "kept from one phase to the next";
 
 /// The part of a phase.
@@ -129,7 +129,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Of what slots hold, the M×N values.
+/// Marks the M×N values among the values that slots hold.
 fn kept_values(tree: &ValidTree, in_slot: &[bool]) -> Vec<bool> {
     let is_reduction = |value: &Value| matches!(value.kind, ValueKind::Reduce(..));
     tree.values().iter().zip(in_slot).map(|(value, kept)| *kept && !is_reduction(value)).collect()

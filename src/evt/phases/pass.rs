@@ -3,11 +3,11 @@
 use super::super::{Axis, BroadcastClass, Reduction, ValidOutput, ValueKind};
 use super::{Binding, Computation, Part, Phases};
 
-/// What one launch computes: a part, and after it perhaps one that has vectors only.
+/// The computation of one launch: a part, and after it perhaps one that has vectors only.
 ///
-/// The block that completes a row's reduction (a column's, the matrix's) can compute at once what follows from it and has
-/// one value a row: no other block needs to be waited for, and no M×N value is read. So a part of vectors along the axis of
-/// the reductions before it needs no launch of its own: it is the *tail* of theirs.
+/// A block that completes a row's reduction (a column's, the matrix's) can compute at once all values of the row that
+/// follow from it. It waits for no other block and reads no M×N value. So a part of vectors along the axis of the
+/// reductions before it needs no launch of its own: it is the *tail* of theirs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass<'a> {
     pub(crate) part: &'a Part,
@@ -15,7 +15,7 @@ pub(crate) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// What its kernel computes.
+    /// The computation of its kernel.
     pub(crate) fn computation(&self) -> Computation<'a> {
         Computation::of_pass(&self.part.tree, self.tail.map(|tail| &tail.tree))
     }
@@ -63,7 +63,7 @@ impl Phases {
 }
 
 impl Part {
-    /// The axis of the reductions that the part's vectors extend like, where it has vectors of one class only.
+    /// The axis of the reductions that the part's vectors extend like, if it has vectors of one class only.
     fn along(&self) -> Option<Axis> {
         let outputs = self.tree.outputs();
         let class = outputs.first()?.class;

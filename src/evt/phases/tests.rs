@@ -53,7 +53,7 @@ fn norm(squares: bool) -> ValidTree {
     b.finish().validate(BF16).expect("a valid tree")
 }
 
-/// What each part reads from slots and writes to them, and which outputs it gives.
+/// Each part's reads from slots, writes to slots, and outputs.
 fn described(tree: &ValidTree) -> Vec<String> {
     described_for(tree, Prices::GPU)
 }
@@ -149,7 +149,7 @@ fn what_is_cheap_is_computed_again() {
     assert_eq!(described(&tree), ["reads ; keeps one; gives ", "reads one; keeps ; gives d"]);
 }
 
-/// What an output overwrites is kept for a later part that reads it.
+/// A value that an output overwrites is kept for a later part that reads it.
 #[test]
 fn what_is_overwritten_is_kept() {
     let mut b = TreeBuilder::new("e", "a.rs");
@@ -164,7 +164,8 @@ fn what_is_overwritten_is_kept() {
     assert_eq!(described(&tree), ["reads ; keeps sum c; gives c", "reads c sum; keeps ; gives d"]);
 }
 
-/// What has one value a row follows in the launch that completes the reductions of rows, and what has not does not.
+/// Values with one number a row are computed in the launch that completes the reductions of rows, and other values are
+/// not.
 #[test]
 fn vectors_are_the_tail_of_their_reductions() {
     let launches = |tree: &ValidTree| -> Vec<(usize, bool)> {

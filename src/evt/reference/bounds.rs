@@ -317,8 +317,8 @@ impl Bounds {
         Self { low: self.low.min(f64::MAX), high: self.high.max(-f64::MAX), nan: self.nan }
     }
 
-    /// Of `tanh` or `erf`: from -1 to 1, and exactly that far out, where it differs from 1 by less than half a unit. Any
-    /// other error may be multiplied by a number as large as the operand, as in GELU.
+    /// Bounds of `tanh` or `erf`: from -1 to 1, and exactly 1 far out, where the function differs from 1 by less than
+    /// half a unit. Any other error may be multiplied by a number as large as the operand, as in GELU.
     fn saturated(self, operand: Self, op: Op, real: Real) -> Self {
         let far = match (op, real) {
             (Op::Erf, Real::F32) => 4.0,
@@ -437,7 +437,7 @@ mod tests {
         }
     }
 
-    /// What a product loses in rounding is all of the sum here.
+    /// The sum here is exactly the rounding error of the product.
     #[test]
     fn a_fused_product_and_sum_is_rounded_once() {
         let slack = Slack { real: Real::F64, significand: 53 };

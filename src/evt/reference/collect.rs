@@ -45,7 +45,7 @@ struct Running<W> {
     extreme: Option<Extreme<W>>,
     /// All elements, for a reducer of the user's own.
     elements: Vec<Pair<W>>,
-    /// What these give, once they are all there.
+    /// The reducer's result, once all elements are there.
     given: Option<Pair<W>>,
 }
 
@@ -171,7 +171,7 @@ impl<'a, W: Wide> Sink<'a, W> {
         }
     }
 
-    /// What an element's place is called along an axis.
+    /// An element's index along an axis.
     fn index_of(&self, axis: Axis, [_, m, n]: [usize; 3]) -> i64 {
         let index = match axis {
             Axis::Row => n,
@@ -236,7 +236,7 @@ impl<W: Wide> Running<W> {
             ReduceOp::Max => f64::NEG_INFINITY,
             ReduceOp::Min => f64::INFINITY,
             ReduceOp::ArgMax | ReduceOp::ArgMin => -1.0,
-            // What its functions give is known at the end.
+            // The result of its functions is known at the end.
             ReduceOp::User(_) => f64::NAN,
         };
         let extreme = op.gives_index().then(|| Extreme::new(op));

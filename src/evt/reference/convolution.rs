@@ -68,8 +68,9 @@ impl Convolution {
 }
 
 impl Product {
-    /// The product of the patches of images (`[N, D, H, W, G·C]`, row-major) and B (`[T·R·S·C, N]`, or with G groups `[G,
-    /// T·R·S·C, N]`), summed in any order: one for each group of channels. What is outside of the images is 0.
+    /// The product of the patches of images (`[N, D, H, W, G·C]`, row-major) and B, summed in any order: one for each
+    /// group of channels. B is `[T·R·S·C, N]`, or with G groups `[G, T·R·S·C, N]`. Elements outside of the images are
+    /// 0.
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if the images or B have no element that is needed.
@@ -108,9 +109,10 @@ impl Product {
 }
 
 impl Product {
-    /// The gradient of a convolution's images, of which `n` channels of each of G groups: the product of the gradient of its
-    /// outputs (`[N, P0, P1, P2, G·K]`, row-major, of so many filters K in each group) and B (`[T·R·S·K, N]`, or with groups
-    /// `[G, T·R·S·K, N]`, where the window's elements are mirrored). What is not an output is 0.
+    /// The gradient of a convolution's images, with `n` channels in each of G groups: the product of the outputs'
+    /// gradient and B. The outputs' gradient is `[N, P0, P1, P2, G·K]`, row-major, with `filters` filters K in each
+    /// group. B is `[T·R·S·K, N]`, or with groups `[G, T·R·S·K, N]`, and mirrors the window's elements. Elements
+    /// outside of the outputs are 0.
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if the gradient or B have no element that is needed.
@@ -157,9 +159,9 @@ impl Product {
         })
     }
 
-    /// The gradient of a convolution's filters, `n` of each of G groups: for each element of one and each filter, the sum over
-    /// all outputs of what of the images (`[N, D, H, W, G·C]`, row-major) met it and the output's gradient, in B (`[N·P·Q, K]`,
-    /// or with groups `[G, N·P·Q, K]`).
+    /// The gradient of a convolution's filters, `n` of each of G groups. Each element of each filter is a sum over all
+    /// outputs: the image element that it met times the output's gradient. Images are `[N, D, H, W, G·C]`, row-major;
+    /// the outputs' gradient is B (`[N·P·Q, K]`, or with groups `[G, N·P·Q, K]`).
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if the images or B have no element that is needed.

@@ -121,7 +121,7 @@ pub fn unpack(bytes: &[u8], columns: usize) -> Vec<f64> {
     bytes.chunks_exact(columns.div_ceil(8).max(1)).flat_map(row).collect()
 }
 
-/// Whether a bit beyond the last column of such a row is not 0.
+/// Whether a bit of a packed row beyond the last column is not 0.
 #[must_use]
 pub fn has_padding(bytes: &[u8], columns: usize) -> bool {
     let used = columns % 8;

@@ -36,7 +36,7 @@ pub fn evaluate(
 /// has may be anything.
 ///
 /// # Errors
-/// Those of [`evaluate`].
+/// As for [`evaluate`].
 pub fn evaluate_grouped(
     tree: &ValidTree,
     products: &[Product],
@@ -74,7 +74,7 @@ fn extent(tree: &ValidTree, products: &[Product]) -> Result<Extent, ReferenceErr
     Ok(extent)
 }
 
-/// What an epilogue is evaluated for.
+/// The products, arguments and groups of an evaluation.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     /// One for each accumulator.
@@ -207,7 +207,7 @@ impl<W: Wide> Evaluator<'_, W> {
                     None => known(f64::NAN),
                 },
                 ValueKind::Accum(i) => self.accum(*i, index),
-                // What follows from it asks for itself.
+                // Values that follow from the seed ask for it themselves.
                 ValueKind::Broadcast(_) if value.ty == ValueType::Seed => known(f64::NAN),
                 ValueKind::Random(seed, stream) => self.random(seed.index(), *stream, index)?,
                 ValueKind::Load(p) | ValueKind::Broadcast(p) => self.argument(p.index(), value.ty, index)?,

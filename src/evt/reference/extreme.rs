@@ -1,4 +1,5 @@
-//! Where the greatest or the least element is: which elements it may be on a device, whose values are within bounds.
+//! Where the greatest or the least element is: Where the greatest or the least element is: all elements that it may be
+//! on a device, given the bounds of their values.
 
 use super::bounds::Bounds;
 use super::integer::Integer;
@@ -7,13 +8,13 @@ use super::wide::Wide;
 use crate::evt::ReduceOp;
 use crate::expr::Op;
 
-/// What is known after some elements, which come in the order of their indices.
+/// A search for the extreme element, fed with elements in the order of their indices.
 #[derive(Clone, Debug)]
 pub(super) struct Extreme<W> {
     least: bool,
     /// The first of the greatest, exactly, and its index.
     exact: Option<(W, i64)>,
-    /// Those that may be it, with the bounds of their values (of the negated ones, for the least).
+    /// Elements that may be the extreme one, with the bounds of their values (of the negated ones, for the least).
     candidates: Vec<(i64, Bounds)>,
     /// No device's greatest value is below; infinite if a value is certainly NaN.
     floor: f64,
@@ -101,7 +102,7 @@ mod tests {
     fn values_that_may_change_places_are_all_candidates() {
         let most = |values: &[(f64, f64)]| index(ReduceOp::ArgMax, values);
         assert_eq!(most(&[(1.0, 2.0), (1.5, 2.5), (0.0, 0.9), (1.5, 1.5)]), (1, 0, 1));
-        // What may be equal to what comes before it may not win; what comes after may.
+        // An element that may be equal to an earlier one may not win; a later one may.
         assert_eq!(most(&[(2.0, 2.0), (1.0, 2.0), (2.0, 2.1)]), (0, 0, 2));
         assert_eq!(index(ReduceOp::ArgMin, &[(5.0, 6.0), (1.0, 2.0), (1.5, 9.0), (3.0, 3.0)]), (1, 1, 2));
         // One that may be NaN may win wherever it is.

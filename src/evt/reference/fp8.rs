@@ -1,10 +1,10 @@
 //! The largest error of a tensor core's sums of FP8 products.
 //!
 //! The model is that of Xie et al., "MMA-Sim" (arXiv 2511.10909), which ptx-vm also has: an instruction takes 32
-//! products and the accumulator, aligns them to the largest exponent among them, cuts each toward zero 13 bits below
-//! that exponent, adds the rest exactly, and cuts the sum to 13 bits of mantissa. A product's exponent is the sum of
-//! its operands' exponents. For subnormal operands that is the least exponent of their format, which is larger than the
-//! exponent of the product's value.
+//! products and the accumulator, and aligns them to the largest exponent among them. It cuts each toward zero 13 bits
+//! below that exponent, adds the rest exactly, and cuts the sum to 13 bits of mantissa. A product's exponent is the sum
+//! of its operands' exponents. For subnormal operands that is the least exponent of their format, which is larger than
+//! the exponent of the product's value.
 
 use crate::ElementType;
 

@@ -1,8 +1,8 @@
 //! The oracle: the correct outputs of an epilogue, computed on the host in higher precision than any device's.
 //!
-//! For every output element the reference gives the value, computed in f64 (in twice f64's precision if the epilogue
-//! computes in f64), and the [`Bounds`] within which every correct device's result lies. It shares no code with the
-//! emitters or the CPU device: neither functions nor rounding.
+//! For every output element the reference gives the value and the [`Bounds`] for the results of all correct devices.
+//! The value is computed in f64, or in twice f64's precision if the epilogue computes in f64. It shares no code with
+//! the emitters or the CPU device: neither functions nor rounding.
 
 mod bounds;
 mod cell;
@@ -84,7 +84,7 @@ impl Extent {
 /// The rows of every batch that exist, where a batch is a group of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups<'a> {
-    /// Of each batch; they don't overlap.
+    /// Rows of each batch; they don't overlap.
     pub rows: &'a [Range<usize>],
     /// Whether they are rows of one matrix, so that M×N values and column vectors have no batches.
     pub of_one_matrix: bool,
@@ -128,7 +128,7 @@ impl<'a> Array<'a> {
         Self { values, offset: 0, strides: [if batched { signed(size) } else { 0 }, row, column] }
     }
 
-    /// The same from a batch, row and column on.
+    /// The array that begins at a batch, row and column.
     fn from(&self, index: [usize; 3]) -> Self {
         let places = index.into_iter().zip(self.strides);
         let steps = places.map(|(i, stride)| i.saturating_mul(usize::try_from(stride).unwrap_or(0)));

@@ -1,7 +1,7 @@
 //! The results of a user reducer, in one order of combination and in others.
 //!
-//! The exact result is that of the order of indices. A device has an order of its own, and the functions are any, so no
-//! rule bounds their roundings in all orders, as there is one for sums. The bounds here are therefore evidence and no
+//! The exact result is that of the order of indices. A device has an order of its own, and the functions are arbitrary.
+//! So no rule bounds their roundings in all orders, as one does for sums. The bounds here are therefore evidence and no
 //! proof. They contain the bounds of five orders: that of the indices and its reverse, the values rising and falling,
 //! and halves of halves. Each of these holds for every device that combines in that order. On both sides, the distance
 //! that the five span is added once more. Functions that only choose among values, as a maximum does, have one result
@@ -40,7 +40,7 @@ pub(super) fn combined<W: Wide>(reducer: &Reducer, elements: &[Pair<W>], slack: 
     Pair { exact: first.exact, bounds: twice(bounds, slack) }
 }
 
-/// As wide again on both sides. Where an order overflows that another does not, a third may meet both infinities.
+/// As wide again on both sides. If an order overflows that another does not, a third may meet both infinities.
 fn twice(bounds: Bounds, slack: Slack) -> Bounds {
     let width = bounds.high - bounds.low;
     match (width > 0.0, width.is_finite()) {

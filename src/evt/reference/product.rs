@@ -60,7 +60,7 @@ impl Product {
     /// The products of groups: of each one's rows of A and its B. Other rows have zeros.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn of_groups(
         types: Types,
         multiplication: Multiplication,
@@ -97,7 +97,7 @@ impl Product {
     /// The products of parts of K, of one A (`[M, K]`) and one B (`[K, N]`).
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn of_depths(
         types: Types,
         multiplication: Multiplication,
@@ -211,9 +211,9 @@ impl Sum {
         }
         if product.is_finite() {
             self.magnitude += product.abs();
-            // A tensor core aligns the products of a group to the largest exponent among them, and a zero operand
-            // counts with the smallest exponent of f32 (as in ptx-vm's model of the published measurements). So 0 ·
-            // 3e38 takes bits from its neighbours just as a product of 3.5 would.
+            // A tensor core aligns the products of a group to the largest exponent among them. A zero operand counts
+            // with the smallest exponent of f32 (as in ptx-vm's model of the published measurements). So 0 · 3e38 takes
+            // bits from its neighbours just as a product of 3.5 would.
             if x == 0.0 || y == 0.0 {
                 self.alignment += x.abs().max(y.abs()) * f64::from(f32::MIN_POSITIVE);
             }

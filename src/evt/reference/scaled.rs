@@ -12,14 +12,14 @@ const BLOCK: usize = 128;
 /// The scales of A's blocks, `[L, M, K / 128]`, and of B's, `[L, K / 128, N / 128]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales<'a> {
-    /// Of A.
+    /// The scales of A.
     pub a: Array<'a>,
-    /// Of B.
+    /// The scales of B.
     pub b: Array<'a>,
 }
 
 impl Product {
-    /// The product of A and B, whose blocks have scales; of each group's rows and its B, where there are groups.
+    /// The product of A and B, whose blocks have scales; of each group's rows and its B, if there are groups.
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if an operand or its scales have no element that is needed.
@@ -53,7 +53,7 @@ fn of_matrices(
             row.iter().zip(column).for_each(|(x, y)| sum.add(*x, *y));
             let of_a = scales.a.get("a_scales", [batch, i, block])?;
             let of_b = scales.b.get("b_scales", [batch, block, j / BLOCK])?;
-            // What two f32s give is exact in f64, and then rounded as every device rounds it.
+            // The product of two f32s is exact in f64, and then rounded as every device rounds it.
             total.add(round(ElementType::F32, of_a * of_b), sum, types, row.len());
         }
         Ok((total.value, total.error()))
@@ -64,9 +64,9 @@ fn of_matrices(
 #[derive(Default)]
 struct Total {
     value: f64,
-    /// Of what is finite.
+    /// The sum of the finite blocks' magnitudes.
     magnitude: f64,
-    /// What the blocks' own errors make.
+    /// The sum of the blocks' own errors, scaled.
     error: f64,
     blocks: f64,
     /// Whether a block may be infinite of either sign, or NaN.
@@ -93,7 +93,7 @@ impl Total {
         if self.unknown || self.magnitude > f64::from(f32::MAX) {
             return f64::INFINITY;
         }
-        // Of subnormal numbers a unit is the smallest.
+        // A unit of subnormal numbers is the smallest.
         let least = f64::from(f32::from_bits(1)).min(self.magnitude);
         (self.error + (self.blocks + 1.0) * (unit * self.magnitude + 2.0 * least)) * (1.0 + 1e-9)
     }

@@ -1,7 +1,8 @@
 //! Values that are only added to something as large.
 //!
-//! Of `1 + erf(x)` only the absolute error of `erf` counts, so there a shorter formula will do than for `erf(x)` itself. The
-//! other way round, what is accurate to 8 bits as itself is not in `1 + tanh(x)`, where all but the last bits may cancel.
+//! In `1 + erf(x)` only the absolute error of `erf` counts, so a shorter formula will do there than for `erf(x)`
+//! itself. The other way round: a formula may be accurate to 8 bits by itself and not in `1 + tanh(x)`, where all but
+//! the last bits may cancel.
 
 use smallvec::SmallVec;
 
@@ -93,7 +94,7 @@ impl<'a, V: Values> Users<'a, V> {
         self.users[value].iter().map(of_user).collect()
     }
 
-    /// What is added to a value's product with a factor, in units of the factor.
+    /// The size of the number that is added to a value's product with a factor, in units of the factor.
     fn beside_product(&self, factor: usize, value: usize, added: usize) -> Option<f64> {
         if self.same(factor, added, 4) {
             return Some(1.0);

@@ -51,8 +51,8 @@ pub fn reference(values: &impl Values, value: usize, real: Real) -> String {
 /// Declares the values for which `here` holds, in order. The others are assumed to be declared already, under their
 /// names.
 ///
-/// A value is declared if the user named it, if it is used more than once or by a value that isn't printed here, or if
-/// its text is long. Other values are written where they are used, and so are all literals.
+/// A value is declared if the user named it, if it is used more than once, or if its text is long. It is also declared
+/// for a user that isn't printed here. Other values are written where they are used, and so are all literals.
 pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions: &mut Functions) -> Vec<Statement> {
     let mut users_here = vec![0; values.count()];
     for value in (0..values.count()).filter(|&v| here(v)) {
@@ -127,8 +127,8 @@ fn approximated<V: Values>(
     Some((name, SmallVec::from_slice(operands)))
 }
 
-/// The two operands of a sum of which this is the reciprocal, of a number from 1 on and of something that is not negative,
-/// as in a logistic function: there is a short instruction for it. The sum itself has no other user.
+/// The two operands of a sum, if this value is the sum's reciprocal. One is a number from 1 on, and the other is not
+/// negative, as in a logistic function: there is a short instruction for it. The sum itself has no other user.
 fn reciprocal_of_sum(values: &impl Values, formula: &Formula) -> Option<SmallVec<[usize; 2]>> {
     let literal_from = |value: usize, least: f64| matches!(values.formula(value), Formula::Literal(x) if x >= least);
     let no_less_than_0 = |value: usize| match values.formula(value) {

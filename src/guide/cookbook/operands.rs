@@ -1,10 +1,10 @@
 //! Recipes: batches, groups, convolutions, views, products of 8-bit types, scales of blocks, and weights of 8 bits.
 //!
-//! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
+//! If a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
 //!
 //! # Many products at once
 //!
-//! A third axis in front, L, is the batch. Where one of A and B has none, all products share it. An argument with a
+//! A third axis in front, L, is the batch. If one of A and B has none, all products share it. An argument with a
 //! leading axis of extent L has one value, vector or tensor for each product; without it, it is shared. Outputs have the
 //! axis.
 //!
@@ -26,11 +26,11 @@
 //!
 //! # Products of a few rows each (mixture of experts)
 //!
-//! [`rows`](crate::gemm::rows) divides the rows of A into groups, each with a B of its own: one run for all experts, however
-//! many rows each has. The bounds are a tensor of i32, so they stay on the device where the router has computed them. What is
-//! one per batch (B, row vectors, scalars, reductions along columns or of everything) is one per group; column vectors and
-//! tensors have one entry for each row of A. Here the expert of a row scales by the router's weight, and the largest value
-//! of each expert is kept:
+//! [`rows`](crate::gemm::rows) divides the rows of A into groups, each with a B of its own: one run for all experts,
+//! however many rows each has. The bounds are a tensor of i32, so they stay on the device where the router has computed
+//! them. Arguments with one value per batch (B, row vectors, scalars, reductions along columns or of everything) have
+//! one per group; column vectors and tensors have one entry for each row of A. Here the expert of a row scales by the
+//! router's weight, and the largest value of each expert is kept:
 //!
 //! ```
 //! use epilogue::gemm::rows;
@@ -64,7 +64,7 @@
 //! taken for the nearest that don't, and reported when results are read ([`DataError`](crate::runtime::DataError)); the CPU
 //! refuses the run.
 //!
-//! Where the rows of x are tokens in their own order, which several experts take, an index picks them while the product runs:
+//! If the rows of x are tokens in their own order, which several experts take, an index picks them while the product runs:
 //! [`Rows::picked`](crate::gemm::Rows::picked). No sorted copy of the tokens is written:
 //!
 //! ```
@@ -91,9 +91,10 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Kernels of both families pick rows, those for sm_90a where rows begin at multiples of 16 bytes. Those may also take a copy of
-//! the rows that is made before, in the plan's memory, which wide products hide; `gemm.choice()` says what the model took, and
-//! what the other ways would take. [`sm90::Request::picked`](crate::gemm::sm90::Request::picked) pins one. The bits are the same.
+//! Kernels of both families gather rows, those for sm_90a if rows begin at multiples of 16 bytes. The kernels for
+//! sm_90a may also take a copy of the rows that is made before, in the plan's memory; wide products hide its time.
+//! `gemm.choice()` says what the model took, and what the other ways would take.
+//! [`sm90::Request::picked`](crate::gemm::sm90::Request::picked) pins one. The bits are the same.
 //!
 //! Another index places the rows of results ([`Rows::scattered`](crate::gemm::Rows::scattered)), so that those of each token are
 //! where its sum is made: in `[top, tokens, N]`, the number of a choice is `rank · tokens + token`:
@@ -122,7 +123,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Such an output may have rows that nothing is written to. No two rows may go to one place.
+//! The output may have rows that nothing is written to. No two rows may go to one place.
 //!
 //! The gradient of the experts' weights divides K instead, by the same bounds: [`depth`](crate::gemm::depth), with x
 //! transposed as A and the gradient of the results as B, gives `[G, K, N]`; on sm_90a in one launch that loads both of 16
@@ -133,7 +134,7 @@
 //!
 //! [`slice`](crate::DeviceTensor::slice), [`permute`](crate::DeviceTensor::permute),
 //! [`transpose`](crate::DeviceTensor::transpose) and [`reshape`](crate::DeviceTensor::reshape) give views of the same
-//! memory. A run takes any view, for operands, arguments and outputs. So where a result is needed in another order,
+//! memory. A run takes any view, for operands, arguments and outputs. So if a result is needed in another order,
 //! permute the output where it is passed. Here the heads of an attention, which lie side by side in each row, are a
 //! batch:
 //!
@@ -164,11 +165,11 @@
 //!
 //! # Convolutions
 //!
-//! The patches of images under a window are the rows of an A that is never in memory, so a convolution is a product with any
-//! epilogue. Images are `[N, H, W, C]`, filters `[K, R, S, C]`; one axis (`[N, W, C]`) and three (`[N, D, H, W, C]`) work as
-//! well, with strides, dilation and padding. Tensors and column vectors of the epilogue may be the images that they are;
-//! row vectors, and reductions along columns, are one for each filter. Here a layer gives the sums that batch normalisation
-//! needs in its own launch:
+//! The patches of images under a window are the rows of an A that is never in memory. So a convolution is a product
+//! with any epilogue. Images are `[N, H, W, C]`, filters `[K, R, S, C]`; one axis (`[N, W, C]`) and three
+//! (`[N, D, H, W, C]`) work as well, with strides, dilation and padding. Tensors and column vectors of the epilogue may
+//! be the images that they are; row vectors, and reductions along columns, are one for each filter. Here a layer gives
+//! the sums that batch normalisation needs in its own launch:
 //!
 //! ```
 //! use epilogue::gemm::{Window, filter, patches};
@@ -198,15 +199,15 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! One plan runs any window over images of any size. What is outside of an image is 0. Weights that are used again and again
-//! are packed as those of any product: `gemm.pack(filter.matrix())`. Channels whose bytes are a multiple of 16 are copied
-//! fastest on GPUs; others, such as the 3 of a first layer, in narrower pieces. On Hopper those channels are loaded by its
-//! tensor copies, where pixels begin at multiples of 16 bytes, the window moves by at most 8, and padding and reach fit a
-//! tensor map (with two axes: padding before of at most 128, and a reach of at most 128 more than the padding after); the
-//! printed choice says where not.
-//! Groups of channels are a number of the window, `Window::of([3, 3]).groups(32)`, and filters then have the channels of their
-//! group, `[K, R, S, C / 32]`; all else stays as it is, and [`Window::groups`](crate::gemm::Window::groups) says what a row is.
-//! `examples/resnet` is a whole network of them, also with batch normalisation by the batch's own statistics.
+//! One plan runs any window over images of any size. Elements outside of an image are 0. Weights that are used again
+//! and again are packed as those of any product: `gemm.pack(filter.matrix())`. Channels whose bytes are a multiple of
+//! 16 are copied fastest on GPUs; others, such as the 3 of a first layer, in narrower pieces. On Hopper, TMA loads
+//! channels of a multiple of 16 bytes. Pixels must begin at multiples of 16 bytes. The window may move by at most 8,
+//! and padding and reach must fit a tensor map. With two axes, a map takes padding before of at most 128, and a reach
+//! of at most 128 more than the padding after. The printed choice says where TMA can't load them. Groups of channels
+//! are a number of the window, `Window::of([3, 3]).groups(32)`; filters then have the channels of their group,
+//! `[K, R, S, C / 32]`; all else stays as it is, and [`Window::groups`](crate::gemm::Window::groups) says what a row
+//! is. `examples/resnet` is a whole network of them, also with batch normalisation by the batch's own statistics.
 //!
 //! # Gradients of convolutions, and transposed convolutions
 //!
@@ -247,12 +248,12 @@
 //! ```
 //!
 //! The gradient of filters is `[R·S·C, K]`, in the shape of `filter(&w)?.matrix()`, and may be given as the filters
-//! themselves: [`transposed_patches`](crate::gemm::transposed_patches) has an example that updates them in place. Where the
-//! convolution moved by more than 1, gradients of images multiply the zeros between the outputs, too, so they take as long as
-//! a convolution over the whole image. With groups of channels, `gradient_filter_in_groups(&w, groups)?` is the B of images'
-//! gradients. One plan runs convolutions and both gradients, compiling what each needs once. On Hopper, tensor copies load the
-//! gradient of outputs as they load images, if the window moved by 1; and images for the gradient of filters, of 16 bits with
-//! multiples of 64 channels. The printed choice says where not.
+//! themselves: [`transposed_patches`](crate::gemm::transposed_patches) has an example that updates them in place. If
+//! the convolution moved by more than 1, gradients of images multiply the zeros between the outputs, too. So they take
+//! as long as a convolution over the whole image. With groups of channels, `gradient_filter_in_groups(&w, groups)?` is
+//! the B of images' gradients. One plan runs convolutions and both gradients, compiling what each needs once. On
+//! Hopper, tensor copies load the gradient of outputs as they load images, if the window moved by 1; and images for the
+//! gradient of filters, of 16 bits with multiples of 64 channels. The printed choice says where not.
 //!
 //! # Heads apart: matrices of several axes
 //!
@@ -287,28 +288,29 @@
 //! `mask.broadcast_to([b, h, s, t])?.as_matrix(&[0, 1, 2], &[3])?` is one for a product with rows `(b, h, s)`; with
 //! [`as_batched_matrix`](crate::DeviceTensor::as_batched_matrix) some axes are the batch.
 //!
-//! Neighbouring axes whose strides chain count as one. At most two may be left for the rows, two for the columns and two for
-//! the batch; more are refused with their strides. So a mask of each sentence, `[B, 1, S, T]`, is one of each sentence and head:
-//! `mask.broadcast_to([b, h, s, t])?.as_batched_matrix(&[0, 1], &[2], &[3])?`. Where one is left for each, the view is an ordinary matrix; else the kernel
-//! is another one, made by the first run with such a view, which counts these axes by multiplication. On sm_90a it copies that
-//! argument by boxes, as any other matrix, where no box goes beyond an axis: the columns' last axis is contiguous and whole
-//! boxes wide (of 64 elements at most, fewer of 4 bytes), the rows' last axis is a multiple of a box's rows (64, or few in
-//! swapped kernels) or the only one, the other strides are multiples of 16 bytes, and rows have no groups. Else it accesses
-//! the argument element by element. Vectors are viewed so, too, whether they are read, stored or results of reductions: a bias
-//! of heads that is a window of a larger tensor is `bias.as_row_vector(&[0, 1])?`, with
-//! [`as_batched_row_vector`](crate::DeviceTensor::as_batched_row_vector) one for each batch. Of `Bits`, columns are bytes: the
-//! mask `[S, T / 8]` of all heads is viewed as one of `bool`. A value for each batch is
-//! [`as_batched_scalar`](crate::DeviceTensor::as_batched_scalar). On sm_90a an argument whose batch has two axes is accessed element
-//! by element.
+//! Neighbouring axes whose strides chain count as one. At most two may be left for the rows, two for the columns and
+//! two for the batch; more are refused with their strides. So a mask of each sentence, `[B, 1, S, T]`, is one of each
+//! sentence and head: `mask.broadcast_to([b, h, s, t])?.as_batched_matrix(&[0, 1], &[2], &[3])?`. If one is left for
+//! each, the view is an ordinary matrix; else the first run with the view makes another kernel, which counts these axes
+//! by multiplication. On sm_90a the kernel copies that argument by boxes, as any other matrix, if no box goes beyond an
+//! axis. The columns' last axis must be contiguous and whole boxes wide (of 64 elements at most, fewer of 4 bytes). The
+//! rows' last axis must be the only one, or a multiple of a box's rows (64, or few in swapped kernels). The other
+//! strides must be multiples of 16 bytes, and rows must have no groups. Else it accesses the argument element by
+//! element. Vectors are viewed so, too, whether they are read, stored or results of reductions: a bias of heads that is
+//! a window of a larger tensor is `bias.as_row_vector(&[0, 1])?`, with
+//! [`as_batched_row_vector`](crate::DeviceTensor::as_batched_row_vector) one for each batch. Columns of `Bits` are
+//! bytes: the mask `[S, T / 8]` of all heads is viewed as one of `bool`. A value for each batch is
+//! [`as_batched_scalar`](crate::DeviceTensor::as_batched_scalar). On sm_90a an argument whose batch has two axes is
+//! accessed element by element.
 //!
-//! A and B have one stride along their rows and one along their columns, and their batch may have two axes: grouped queries read
-//! `keys.broadcast_to([b, h, g, t, d])?.as_batched_matrix(&[0, 1, 2], &[4], &[3])?` of keys `[B, H, 1, T, D]`. The CPU multiplies them as they lie;
-//! GPUs copy such an operand first, to one with a stride, in memory of the plan's. Partial results of tiles have one stride along each
-//! axis.
+//! A and B have one stride along their rows and one along their columns, and their batch may have two axes: grouped
+//! queries read `keys.broadcast_to([b, h, g, t, d])?.as_batched_matrix(&[0, 1, 2], &[4], &[3])?` of keys
+//! `[B, H, 1, T, D]`. The CPU multiplies them as they lie; GPUs copy this operand first, to one with a stride, in
+//! memory of the plan's. Partial results of tiles have one stride along each axis.
 //!
 //! # Products of 8-bit integers
 //!
-//! They are summed in i32. `Tensor<i32>` of the accumulator itself stores the sums exactly. Where the function computes
+//! They are summed in i32. `Tensor<i32>` of the accumulator itself stores the sums exactly. If the function computes
 //! with the accumulator, it is an f32. Both may be `i8` or `u8`, also one of each.
 //!
 //! ```
@@ -331,10 +333,10 @@
 //!
 //! # Weights of 8 bits, activations of 16
 //!
-//! Few rows are as fast as their weights are read, and `i8` weights are half as many bytes as f16 ones. An A of `f16` or
-//! `bf16` takes a B of any 8-bit type (`i8`, `u8`, `f8e4m3`, `f8e5m2`), which is converted on its way to the tensor cores:
-//! exactly, since both 16-bit types have every value of the 8-bit ones. So the sums are f32, as those of 16-bit products, and
-//! the scale of each column of weights is a row vector:
+//! Few rows are as fast as their weights are read, and `i8` weights are half as many bytes as f16 ones. An A of `f16`
+//! or `bf16` takes a B of any 8-bit type (`i8`, `u8`, `f8e4m3`, `f8e5m2`). B is converted on its way to the tensor
+//! cores: exactly, since both 16-bit types have every value of the 8-bit ones. So the sums are f32, as those of 16-bit
+//! products, and the scale of each column of weights is a row vector:
 //!
 //! ```
 //! # use epilogue::prelude::*;
@@ -394,9 +396,9 @@
 //!
 //! # Scales of blocks
 //!
-//! Checkpoints in the manner of DeepSeek-V3 have an FP8 weight `[N, K]` with an f32 for each 128×128 of it, and activations
-//! with one for each row and 128 of K. [`scaled`](crate::gemm::scaled) gives an operand its scales. Each 128 of K is summed by
-//! itself, multiplied by both scales, and added; the epilogue gets the complete sum, as ever:
+//! Checkpoints in the manner of DeepSeek-V3 have an FP8 weight `[N, K]` with an f32 for each 128×128 of it. Their
+//! activations have one for each row and 128 of K. [`scaled`](crate::gemm::scaled) gives an operand its scales. Each
+//! 128 of K is summed by itself, multiplied by both scales, and added; the epilogue gets the complete sum, as ever:
 //!
 //! ```
 //! use epilogue::gemm::scaled;

@@ -1,6 +1,6 @@
 //! Recipes: reductions, and what is computed from them.
 //!
-//! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
+//! If a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
 //!
 //! # Normalise rows (RMSNorm) into the next product
 //!
@@ -42,17 +42,17 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Written as the result, a reduction is f32 where no type is written, also when A is f16 (f64 when A is f64); what is
-//! computed from it has A's type as any vector. The squares are those of `h` before it is rounded to its own type. Where no
+//! Written as the result, a reduction is f32 if no type is written, also when A is f16 (f64 when A is f64); what is
+//! computed from it has A's type as any vector. The squares are those of `h` before it is rounded to its own type. If no
 //! product comes first, [`rms_norm`](crate::te::ops::rms_norm)
 //! and [`layer_norm`](crate::te::ops::layer_norm) are kernels of their own.
 //!
 //! # Softmax over a row of the result
 //!
-//! The result of a reduction is a value, so a softmax is written as it is defined. What needs a whole row is computed when
-//! that is complete: on a GPU in the product's own tile, where rows of up to 256 columns lie whole; on sm_90a in the tiles of
-//! a cluster, where those of up to 4096 do; and in launches after the product's where they are wider. On the CPU, while the
-//! rows are in a cache.
+//! The result of a reduction is a value, so a softmax is written as it is defined. Values that need a whole row are
+//! computed when that is complete. On a GPU this happens in the product's own tile, if it holds whole rows: up to 256
+//! columns. On sm_90a it happens in the tiles of a cluster, for rows of up to 4096. Wider rows need launches after the
+//! product's. On the CPU, while the rows are in a cache.
 //!
 //! ```
 //! # use epilogue::prelude::*;
@@ -82,9 +82,9 @@
 //!
 //! A log-softmax returns `x - largest - log(sum)` in its place.
 //!
-//! Where an upper bound of the scores is known before that is not far above the largest one of any row, for example with
-//! normalised queries and keys, no phase is needed: return `exp(scale * accum - bound)` and its sums, and divide by the sums
-//! in the next product, as in the recipe before.
+//! If an upper bound of the scores is known before, not far above the largest one of any row, no phase is needed.
+//! Normalised queries and keys have one: return `exp(scale * accum - bound)` and its sums, and divide by the sums in
+//! the next product, as in the recipe before.
 //!
 //! # Normalise rows of the result (RMSNorm, LayerNorm, L2)
 //!
@@ -122,9 +122,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `Variance` is the mean square of the differences from the mean, not a difference of two sums, which would cancel; the mean
-//! that both need is computed once. Where the rows
-//! are normalised for the next product only, the recipe before needs no second pass over them.
+//! `Variance` is the mean square of the differences from the mean, not a difference of two sums, which would cancel;
+//! the mean that both need is computed once. If the rows are normalised for the next product only, the recipe before
+//! needs no second pass over them.
 //!
 //! # Quantise rows to 8-bit floats, with their scales
 //!
@@ -180,8 +180,8 @@
 //!
 //! # Which is the largest
 //!
-//! The class of the largest logit in each row, its score, and whether it is the label. Neither logits nor anything else of M×N
-//! is stored. Of equal logits the first counts, so the answer is the same on every device and at every run.
+//! The class of the largest logit in each row, its score, and whether it is the label. Neither logits nor anything else
+//! of M×N is stored. The first of equal logits counts, so the answer is the same on every device and at every run.
 //!
 //! ```
 //! # use epilogue::prelude::*;

@@ -1,8 +1,8 @@
 //! Recipes: dropout and gradients.
 //!
-//! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super). The repository's
-//! `examples/train` is a whole training made of such epilogues, held against the same in numpy; `examples/moe` has the gradients
-//! of a mixture of experts.
+//! If a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super). The
+//! repository's `examples/train` is a whole training with epilogues of this kind, held against the same in numpy;
+//! `examples/moe` has the gradients of a mixture of experts.
 //!
 //! # Dropout, and the same mask in the backward pass
 //!
@@ -52,7 +52,7 @@
 //! for dropout twice in one epilogue. Another seed or offset needs no other kernel. In device memory a seed is a tensor of
 //! two `i64`, `Seed::in_memory(&tensor)`, which recorded graphs read anew at each launch.
 //!
-//! Where the mask is needed by something else than a product, store it: `let keep = random(seed) >= p;` is returned as
+//! If the mask is needed by something else than a product, store it: `let keep = random(seed) >= p;` is returned as
 //! `Bits`, one for each element, and a parameter of that class reads them. (As a `Tensor<bool>` each takes a byte.)
 //!
 //! ```
@@ -119,8 +119,8 @@
 //!
 //! # A backward pass that nobody writes
 //!
-//! `#[epilogue(backward(…))]` derives such a function from the forward one, and makes a second struct of it: here with dropout,
-//! whose mask is drawn again from the same seed.
+//! `#[epilogue(backward(…))]` derives the backward function from the forward one, and makes a second struct of it: here
+//! with dropout, whose mask is drawn again from the same seed.
 //!
 //! ```
 //! # use epilogue::prelude::*;

@@ -20,7 +20,7 @@ impl Interval {
         Self { low, high, width }
     }
 
-    /// The same interval with this bound on the width, unless the ends themselves give a constant.
+    /// Gives the interval this bound on the width, unless the ends themselves give a constant.
     fn at_most(mut self, width: &Expr) -> Self {
         if self.width.as_int().is_none() {
             self.width = simplify(width);
@@ -44,7 +44,7 @@ impl Interval {
         if free(&low) && free(&high) {
             return Some(Self::new(low, high));
         }
-        // Of a larger index it is only known that it is inside the tensor.
+        // A larger index is only known to be inside the tensor.
         if x.unfolded() > 4096 {
             return None;
         }
@@ -100,7 +100,7 @@ impl Interval {
         Self::new(self.low, other.high)
     }
 
-    /// The same interval with bounds simplified by what is known outside.
+    /// Simplifies the bounds by facts from outside.
     pub(crate) fn simplified(self, simplify: impl Fn(&Expr) -> Expr) -> Self {
         let width = simplify(&self.width);
         Self::new(simplify(&self.low), simplify(&self.high)).at_most(&width)

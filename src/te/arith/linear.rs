@@ -95,7 +95,7 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// The same for a large expression: a shared part is met once, with the sum of all its factors.
+    /// Adds a large expression: a shared part is met once, with the sum of all its factors.
     fn as_graph(&mut self, x: &Expr, scale: i64) {
         let mut scales = HashMap::from([(x.id(), scale)]);
         for x in x.bottom_up().into_iter().rev() {

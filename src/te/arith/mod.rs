@@ -157,7 +157,7 @@ fn is_natural(x: &Expr) -> bool {
     }
 }
 
-/// The same value in normal form. Floating-point arithmetic is left as it is.
+/// Gives the value its normal form. Floating-point arithmetic is left as it is.
 #[must_use]
 pub(crate) fn simplify(x: &Expr) -> Expr {
     simplify_in(x, &Context::default())
@@ -282,7 +282,7 @@ fn divide(a: &Expr, by: i64, context: &Context) -> (Expr, Expr) {
     (quotient.into_expr(dtype), Expr::binary(Binary::FloorMod, rest, divisor))
 }
 
-/// `floor(a / by)` and `a mod by` where `a` is a multiple of `by` plus a rest below it, as the loops of `fuse` have it.
+/// `floor(a / by)` and `a mod by`, if `a` is a multiple of `by` plus a rest below it. Loops of `fuse` have this form.
 fn divide_by_size(a: &Expr, by: &Expr, context: &Context) -> Option<(Expr, Expr)> {
     let linear = Linear::of(a);
     let (mut quotient, mut rest) = (Linear::default(), Linear { constant: linear.constant, ..Linear::default() });

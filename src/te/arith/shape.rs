@@ -1,4 +1,4 @@
-//! What follows from the extents and strides of a buffer: its length, and the places of its elements.
+//! Facts that follow from the extents and strides of a buffer: its length, and the places of its elements.
 
 use super::simplify;
 use crate::te::dtype::DType;
@@ -6,7 +6,7 @@ use crate::te::expr::buffer::{Buffer, Scope};
 use crate::te::expr::expression::Expr;
 
 impl Buffer {
-    /// The same memory, row-major, with axis separators before the given dimensions.
+    /// The memory, row-major, with axis separators before the given dimensions.
     pub(crate) fn with_separators(&self, separators: &[usize]) -> Self {
         if separators.is_empty() {
             return self.clone();

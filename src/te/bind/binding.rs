@@ -42,7 +42,7 @@ impl Binding {
     }
 }
 
-/// What a run gives for one argument.
+/// The type, shape and strides that a run gives for one argument.
 #[derive(Debug)]
 pub(crate) struct Given<'a> {
     pub(crate) dtype: DType,

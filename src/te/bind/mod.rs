@@ -1,4 +1,4 @@
-//! Arguments of a run: which tensor is which parameter, and whether shapes and sizes agree.
+//! Arguments of a run: the tensor for each parameter, and whether shapes and sizes agree.
 
 pub(crate) mod arguments;
 pub(crate) mod binding;

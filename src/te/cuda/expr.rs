@@ -1,7 +1,7 @@
 //! Prints tensor expressions as CUDA C++ text.
 //!
-//! A value of a small float type is held in a `float` that is rounded after every operation, and an 8-bit integer in an
-//! `int`; private memory of a thread holds them in the same way. Integer values wrap. Indices can't overflow in a
+//! A value of a small float type is held in a `float` that is rounded after every operation. An 8-bit integer is held
+//! in an `int`; private memory of a thread holds them in the same way. Integer values wrap. Indices can't overflow in a
 //! kernel that could be launched, so they use the plain operators. Operations are always parenthesised, as TVM does it.
 //!
 //! A [`Library`] collects what the text calls; its own text goes before the kernel. The caller chooses the names of
@@ -25,8 +25,8 @@ use crate::te::expr::number::round;
 use crate::te::expr::tensor::Tensor;
 use crate::te::text::expression;
 
-/// The longest text of an expression. What is read under conditions is written once under each of them, which can be
-/// long.
+/// The longest text of an expression. Elements that are read under conditions are written once under each of them,
+/// which can be long.
 const MOST_TEXT: usize = 1 << 22;
 
 /// Whether an expression reads memory.
@@ -69,8 +69,7 @@ impl Printer<'_> {
     }
 
     /// Prints an expression with names for its shared parts, if it would be much longer without. The text is a lambda
-    /// that is called at once, so it can stand wherever an expression can. What is read only under a condition stays
-    /// under it.
+    /// that is called at once, so it can stand wherever an expression can. A read under a condition stays under it.
     fn shared(&mut self, x: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
         let text = self.with_parts(x, mode)?;
         if text.len() > MOST_TEXT {
@@ -167,8 +166,7 @@ impl Printer<'_> {
         Ok(self.library.load(x.dtype(), element))
     }
 
-    /// An element at an index that may be outside. If there is no such element, the value is 0 and a failure is
-    /// recorded.
+    /// An element at an index that may be outside. If there is no element, the value is 0 and a failure is recorded.
     fn inside(&mut self, buffer: &Buffer, index: &Expr, at: &str) -> Result<String, TeError> {
         let count = self.index(&buffer.reach())?;
         let first = self.names.element(buffer, "0")?;

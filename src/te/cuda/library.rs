@@ -1,4 +1,4 @@
-//! What printed expressions need before them: headers, functions, and types of registers.
+//! Text that printed expressions need before them: headers, functions, and types of registers.
 
 use std::sync::Arc;
 

@@ -105,7 +105,7 @@ pub enum ExpressionError {
     AxisGivenUp {
         /// The axis.
         axis: String,
-        /// How many such ranges are kept.
+        /// The number of ranges that are kept.
         kept: usize,
     },
     /// The wrong number of indices or axes.
@@ -127,7 +127,7 @@ pub enum ExpressionError {
         tensor: String,
         /// Its extents.
         given: String,
-        /// What they must be, and why.
+        /// The needed extents, and the reason.
         needed: String,
     },
     /// A stride of 0 or less.
@@ -231,7 +231,7 @@ pub enum ExpressionError {
         reducer: String,
         /// `combination` or `identity`.
         part: &'static str,
-        /// What it uses.
+        /// The thing that it uses.
         what: String,
     },
     /// The wrong number of initial values.

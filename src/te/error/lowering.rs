@@ -1,6 +1,6 @@
 //! Errors of lowering: from a schedule, or an automatic plan, to a program for a target.
 
-/// What can't be lowered: a schedule that no program does, or a program that its target can't run.
+/// Errors of lowering: a schedule that no program does, or a program that its target can't run.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoweringError {
@@ -24,7 +24,7 @@ pub enum LoweringError {
     NestedLoops {
         /// The stage.
         stage: String,
-        /// What nests.
+        /// The things that nest.
         what: &'static str,
         /// How many there are.
         given: usize,
@@ -68,7 +68,7 @@ pub enum LoweringError {
         tensor: String,
         /// The tensor's memory scope.
         scope: &'static str,
-        /// Who has a copy: `thread` or `block`.
+        /// The owner of a copy: `thread` or `block`.
         owner: &'static str,
         /// The loop.
         axis: String,
@@ -113,7 +113,7 @@ pub enum LoweringError {
         stage: String,
         /// The axis.
         axis: String,
-        /// What would help.
+        /// Advice.
         reason: &'static str,
     },
     /// A tensor that is missing in the arguments.
@@ -145,7 +145,7 @@ pub enum LoweringError {
     /// Something that the target does not support.
     #[error("{what} is not supported by {target}")]
     Target {
-        /// What was asked for.
+        /// The unsupported thing.
         what: String,
         /// The target.
         target: &'static str,

@@ -31,19 +31,19 @@ pub use self::schedule::ScheduleError;
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeError {
-    /// Of an expression, a reduction or a tensor made of them.
+    /// An error of an expression, a reduction or a tensor made of them.
     #[error(transparent)]
     Expression(#[from] ExpressionError),
-    /// Of a scan.
+    /// An error of a scan.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// Of a schedule.
+    /// An error of a schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// Of what can't be lowered, or that the target can't run.
+    /// An error of a schedule that can't be lowered, or of a program that the target can't run.
     #[error(transparent)]
     Lowering(#[from] LoweringError),
-    /// Of a call of something that is built.
+    /// An error of a call of something that is built.
     #[error(transparent)]
     Run(#[from] RunError),
     /// Data that a program can't use: an index outside of its tensor, or an integer division by zero. After a GPU
@@ -58,7 +58,7 @@ pub enum TeError {
         "{what}: this is a mistake of epilogue, not of yours; please report it with the expression and its schedule"
     )]
     Internal {
-        /// What was found.
+        /// The mistake that was found.
         what: String,
     },
 }

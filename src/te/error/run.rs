@@ -25,13 +25,13 @@ pub enum RunError {
     Argument {
         /// The tensor.
         tensor: String,
-        /// What was given and what is needed.
+        /// The given and the needed value.
         reason: String,
     },
     /// A mistake that is found while the program runs.
     #[error("{reason}")]
     Failed {
-        /// What happened.
+        /// The mistake.
         reason: String,
     },
 }

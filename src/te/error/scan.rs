@@ -72,7 +72,7 @@ pub enum ScanError {
     Read {
         /// The stage that reads.
         stage: String,
-        /// What it reads.
+        /// The state that it reads.
         tensor: String,
         /// The time index.
         index: String,
@@ -87,7 +87,7 @@ pub enum ScanError {
     Before {
         /// The stage that reads.
         stage: String,
-        /// What it reads.
+        /// The state that it reads.
         tensor: String,
         /// The time index.
         index: String,

@@ -87,7 +87,7 @@ pub enum ScheduleError {
     /// A saved schedule that is larger than the limits of the reader.
     #[error("a schedule of {given} {what} is not read; there may be up to {most}")]
     JsonSize {
-        /// What there is too much of.
+        /// The things that are too many.
         what: &'static str,
         /// How many there are.
         given: usize,
@@ -99,7 +99,7 @@ pub enum ScheduleError {
     Pragma {
         /// The key.
         key: String,
-        /// What was given, and what is allowed.
+        /// The given and the allowed value.
         reason: String,
     },
     /// A group that can't be made or placed.
@@ -149,7 +149,7 @@ pub enum ScheduleError {
         primitive: &'static str,
         /// The stage.
         stage: String,
-        /// What was given, what is allowed, and what to do.
+        /// The given value, the allowed ones, and a way out.
         reason: String,
     },
     /// A tensor intrinsic that is not valid, or that computes something else than the loops it would replace.
@@ -157,7 +157,7 @@ pub enum ScheduleError {
     Intrinsic {
         /// The intrinsic: the name of what it computes.
         intrinsic: String,
-        /// What was given, what is allowed, and what to do.
+        /// The given value, the allowed ones, and a way out.
         reason: String,
     },
 }

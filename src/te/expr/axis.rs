@@ -12,8 +12,8 @@ use crate::te::error::{ExpressionError, TeError};
 /// A variable with the range that it runs over, and its kind, which says what a schedule may do with it.
 ///
 /// A range that is computed from sizes (`n * 2`) is kept outside the axis. It lives as long as a tensor that has the
-/// axis. Without such a tensor it is dropped after a few thousand other such axes were made or dropped; using the axis
-/// in an expression is then an error.
+/// axis. Without a tensor it is dropped after a few thousand other axes of this kind were made or dropped; using the
+/// axis in an expression is then an error.
 #[derive(Clone, Copy)]
 pub struct Axis {
     var: Var,
@@ -21,7 +21,7 @@ pub struct Axis {
     kind: AxisKind,
 }
 
-/// Where the range of an axis is kept. It is in the axis itself where both ends are numbers or variables.
+/// Where the range of an axis is kept. It is in the axis itself if both ends are numbers or variables.
 #[derive(Clone, Copy)]
 enum Range {
     None,

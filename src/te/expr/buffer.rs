@@ -65,7 +65,7 @@ impl Buffer {
         Self(Arc::new(BufferData { name: name.to_owned(), dtype, shape, strides, scope, separators: Vec::new() }))
     }
 
-    /// The same memory with axis separators before the given dimensions.
+    /// The memory with axis separators before the given dimensions.
     pub(crate) fn flattened_apart(&self, separators: Vec<usize>) -> Self {
         let BufferData { name, dtype, shape, strides, scope, .. } = &*self.0;
         let (name, shape, strides) = (name.clone(), shape.clone(), strides.clone());

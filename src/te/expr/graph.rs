@@ -116,9 +116,8 @@ impl Expr {
         order
     }
 
-    /// The same expression rebuilt from its leaves: `leave` is given every node with its new operands. Where `enter`
-    /// gives an expression, this replaces the node and everything below it. Both meet a node once, however often it is
-    /// used.
+    /// Rebuilds the expression from its leaves: `leave` is given every node with its new operands. If `enter` gives an
+    /// expression, this replaces the node and everything below it. Both meet a node once, however often it is used.
     ///
     /// # Errors
     /// The first of `leave`.
@@ -179,13 +178,13 @@ impl Expr {
         }
     }
 
-    /// The same expression with every node replaced for which `replace` gives another, outermost first.
+    /// Replaces every node for which `replace` gives another, outermost first.
     pub(crate) fn replaced(&self, replace: &mut dyn FnMut(&Self) -> Option<Self>) -> Self {
         self.rewrite_below(replace, &mut |x| x)
     }
 
-    /// Gives names to the parts that are used several times, each in terms of those before it, and the expression in
-    /// terms of all of them; `None` where it is as well written out. `may` tells whether a part may be computed before
+    /// Gives names to the parts that are used several times. Each is in terms of those before it, and the expression is
+    /// in terms of all of them; `None` if it is as well written out. `may` tells whether a part may be computed before
     /// the expression. Without `may`, all parts may, including those of indices.
     pub(crate) fn with_names(
         &self,
@@ -229,7 +228,7 @@ impl Expr {
         all
     }
 
-    /// The same expression with variables replaced.
+    /// Replaces variables.
     pub(crate) fn substitute(&self, replace: &dyn Fn(Var) -> Option<Self>) -> Self {
         self.replaced(&mut |x| x.as_var().map(|var| replace(var).unwrap_or_else(|| x.clone())))
     }

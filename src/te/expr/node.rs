@@ -120,7 +120,7 @@ impl Expr {
         operands(self.kind())
     }
 
-    /// The same operation of other operands, in the order of [`Expr::operands`]. Reductions keep their axes.
+    /// Gives the operation other operands, in the order of [`Expr::operands`]. Reductions keep their axes.
     pub(super) fn with_operands(&self, mut others: impl Iterator<Item = Self>) -> Self {
         let mut next = |x: &Self| others.next().unwrap_or_else(|| x.clone());
         let kind = match self.kind() {

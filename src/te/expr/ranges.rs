@@ -25,7 +25,7 @@ struct RangeEntry {
 #[derive(Default)]
 struct Ranges {
     all: HashMap<Var, RangeEntry>,
-    /// What became idle, and when. Some of these may be held again.
+    /// The ranges that became idle, and when. Some of them may be held again.
     idle: VecDeque<(Var, u64)>,
     now: u64,
 }
@@ -175,7 +175,7 @@ mod tests {
         assert!(ranges().all.len() < 2 * MOST_IDLE);
         let error = te::compute((), "late", |[]| te::sum(a.at([forgotten]), [forgotten])).expect_err("it is given up");
         assert!(matches!(error, TeError::Expression(ExpressionError::AxisGivenUp { .. })), "{error}");
-        // What is in use is all there.
+        // Ranges in use are all there.
         te::compute((), "of an old expression", |[]| expression)?;
         let axis = kept.reduce_axis(0)?;
         assert!(axis.domain().is_some());

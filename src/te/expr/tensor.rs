@@ -85,7 +85,7 @@ pub struct Scan {
     pub update: Vec<Tensor>,
     /// The placeholders through which the update reads earlier steps.
     pub state: Vec<Tensor>,
-    /// What else the update reads.
+    /// The other tensors that the update reads.
     pub inputs: Vec<Tensor>,
 }
 
@@ -102,9 +102,9 @@ impl Operation {
         Arc::new(operation)
     }
 
-    /// The same computation, with other tensors for those that it makes: where it reads elements once, they are computed by
-    /// reductions that need each other's results and so read elements several times. A device takes them where elements stay
-    /// near from one reduction to the next, and where the order of combination is free. Anything but a computation stays.
+    /// A computation with other tensors for those that it makes. Its own reductions read elements once; the others need
+    /// each other's results and so read elements several times. A device takes the others if elements stay near from
+    /// one reduction to the next and the order of combination is free. Anything but a computation stays.
     pub(crate) fn or_by_passes(self: &Arc<Self>, passes: Vec<Tensor>) -> Arc<Self> {
         let Some(Compute { axes, reduce_axes, body }) = self.as_compute() else { return Arc::clone(self) };
         debug_assert_eq!(passes.len(), body.len(), "one for each tensor that it makes");
@@ -121,7 +121,7 @@ impl Operation {
         Arc::new(operation)
     }
 
-    /// What [`or_by_passes`](Self::or_by_passes) was given.
+    /// The tensors that [`or_by_passes`](Self::or_by_passes) was given.
     pub(crate) fn by_passes(&self) -> &[Tensor] {
         &self.by_passes
     }
@@ -144,7 +144,7 @@ impl Operation {
         &self.name
     }
 
-    /// What it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> &OperationKind {
         &self.kind
@@ -262,7 +262,7 @@ impl Tensor {
         self.value
     }
 
-    /// Its name: the operation's, followed by `.v1` and so on where an operation makes several tensors.
+    /// Its name: the operation's, followed by `.v1` and so on if an operation makes several tensors.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.operation.name();

@@ -18,7 +18,7 @@ pub struct Var {
     role: Role,
 }
 
-/// What a variable stands for.
+/// The role of a variable.
 #[derive(Clone, Copy)]
 enum Role {
     /// A size, known when the kernel runs.

@@ -33,7 +33,7 @@ impl Dimensions {
         Self { places: None, kept: false }
     }
 
-    /// The same dimensions; they stay in the result with extent 1.
+    /// Keeps the dimensions in the result, with extent 1.
     #[must_use]
     pub fn kept(self) -> Self {
         Self { kept: true, ..self }

@@ -41,8 +41,8 @@ pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 
 /// The largest value, and the sum of `exp(x - largest)`.
 ///
-/// Rows whose elements are neighbours are read in two passes, between which they stay in registers. This costs less
-/// than rescaling sums whenever a larger value is found. Others are read in two where a device does that better.
+/// Rows whose elements are neighbours are read in two passes, and stay in registers between them. This costs less than
+/// rescaling sums whenever a larger value is found. Others are read in two if a device does that better.
 fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
     let wide = wide(a.dtype());
     let largest =

@@ -80,12 +80,12 @@ pub fn mean(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeE
 }
 
 /// The variance over some dimensions: the sum of squared distances from the mean, divided by `count - correction` (at
-/// least 0). If the range of the elements is that of f32, sums are in f64, so the variance is infinite only if it
-/// exceeds the type itself. With an infinity or NaN among the elements it is NaN, and over no elements, as the mean.
+/// least 0). If the elements have the range of f32, sums are in f64. So the variance is infinite only if it exceeds the
+/// type itself. With an infinity or NaN among the elements it is NaN, and over no elements, as the mean.
 ///
 /// If the elements of a row are neighbours, it is read in two passes: for the mean, then for the distances from it.
-/// Otherwise there is one pass, which combines means and sums of squares by Chan's method (Chan, Golub and LeVeque
-/// 1979), except on the CPU in the order of a device.
+/// Otherwise there is one pass: it combines means and sums of squares by Chan's method (Chan, Golub and LeVeque 1979).
+/// The CPU, in the order of a device, has two passes.
 ///
 /// # Errors
 /// The errors of [`mean`].
@@ -141,12 +141,12 @@ pub(super) struct Spread {
 }
 
 /// Rows whose elements are neighbours are read in two passes with sums of type `sums`; between them they stay in
-/// registers or near caches. Other rows are read in one pass, in the type that [`far`] gives, or in two where a device does
+/// registers or near caches. Other rows are read in one pass, in the type that [`far`] gives, or in two if a device does
 /// that better. Either is rounded to `sums`.
 ///
-/// If the type of the sums has no larger range than that of the elements, the elements are divided by their number
-/// before they are added; so nothing overflows unless the result does. An infinity or NaN among them makes the variance
-/// NaN: the mean is not finite, and its distance from that element is NaN.
+/// If the type of the sums has no larger range than the elements, each element is divided by their number before it is
+/// added; so nothing overflows unless the result does. An infinity or NaN among them makes the variance NaN: the mean
+/// is not finite, and its distance from that element is NaN.
 pub(super) fn spread(a: &Tensor, over: &Over, sums: DType) -> Result<Spread, TeError> {
     let number = |x: f64| Expr::constant(x, sums);
     let half = if sums == far(a.dtype()) && sums != a.dtype() {
@@ -292,7 +292,7 @@ pub fn logsumexp(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor
     Ok(or_by_passes(&[made], vec![passes]).swap_remove(0))
 }
 
-/// In two passes. Where elements stay near this costs less than rescaling sums whenever a larger value is found.
+/// In two passes. If elements stay near, this costs less than rescaling sums whenever a larger value is found.
 fn logsumexp_by_passes(a: &Tensor, over: &Over) -> Result<Tensor, TeError> {
     let wide = wide(a.dtype());
     let largest = over.reduce("largest", |at, axes| vec![max_reducer().over(a.at(at).cast(wide), axes)])?;
@@ -334,9 +334,9 @@ pub(super) fn exponentials(a: &Tensor, over: &Over) -> Result<Vec<Tensor>, TeErr
     })
 }
 
-/// The index, in i32, of the largest value over some dimensions. Of equal values the lowest index wins. NaN counts as
-/// the largest, and the first one wins. Over no elements, −1. Over several dimensions, elements are counted row by row,
-/// the last dimension varying fastest.
+/// The index, in i32, of the largest value over some dimensions. The lowest index wins among equal values. NaN counts
+/// as the largest, and the first one wins. Over no elements, −1. Over several dimensions, elements are counted row by
+/// row, the last dimension varying fastest.
 ///
 /// # Errors
 /// The errors of [`sum`]; [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) if there are more elements than
@@ -345,8 +345,8 @@ pub fn argmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, T
     arg(a, dimensions, "argmax", true, DType::least)
 }
 
-/// The index, in i32, of the smallest value over some dimensions. Of equal values the lowest index wins. NaN counts as
-/// the smallest, and the first one wins. Over no elements, −1. Over several dimensions, elements are counted as in
+/// The index, in i32, of the smallest value over some dimensions. The lowest index wins among equal values. NaN counts
+/// as the smallest, and the first one wins. Over no elements, −1. Over several dimensions, elements are counted as in
 /// [`argmax`].
 ///
 /// # Errors

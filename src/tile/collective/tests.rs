@@ -1,5 +1,5 @@
-//! Runs plans on the host, thread by thread. In the property tests the combination is concatenation, which shows both
-//! what is part of a result and in which order.
+//! Runs plans on the host, thread by thread. In the property tests the combination is concatenation: it shows the parts
+//! of a result and their order.
 
 use epilogue_runtime::testing;
 use expect_test::{Expect, expect};
@@ -68,7 +68,7 @@ impl<'a> Block<'a> {
         *slot = Place { value, writer: Some(thread), ..slot.clone() };
     }
 
-    /// What a lane of a segment gives to each thread.
+    /// The value that a lane of its segment gives to each thread.
     fn shuffled(&self, width: u32, source: impl Fn(u32) -> u32) -> Vec<Value> {
         let threads = self.x.len() as u32;
         (0..threads)

@@ -1,4 +1,4 @@
-//! The table of variants: which one does a reduction, and under which conditions.
+//! The table of variants: the variant that does a reduction, and its conditions.
 
 use std::fmt;
 use std::sync::Arc;

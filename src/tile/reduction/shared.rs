@@ -53,8 +53,8 @@ pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
     code.text()
 }
 
-/// Whether there are so few outputs that at least half of the threads would be idle if a warp shared each, and so many
-/// elements that all threads get some.
+/// Whether a block should share each output. The outputs are few: if a warp shared each, at least half of the threads
+/// would be idle. The elements are many: all threads get some.
 pub(super) fn suits_block(reduction: &TileReduction, mapping: &Mapping) -> Result<(), String> {
     let (threads, outputs, elements) = (reduction.block_threads(), mapping.outputs(), mapping.elements());
     if 2 * WARP * outputs > threads || elements < 2 * threads {

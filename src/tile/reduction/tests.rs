@@ -367,7 +367,7 @@ fn a_refusal_names_the_predicate() {
             "shared.block: exec_scope, local: exec_scope, local.warp: exec_scope, local.view: layout, shared: storage_scope"
         ],
     );
-    // Warps of which the scope has none.
+    // Warps that the scope doesn't have.
     let warps = lanes("a", &[4, 2], TileLayout::shards([(4, 1, WarpId), (2, 1, Memory)]));
     let of_warps = lanes("b", &[4], TileLayout::shards([(4, 1, WarpId)]));
     check(

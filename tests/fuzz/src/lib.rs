@@ -1,5 +1,5 @@
-//! What is read from outside: PTX, saved schedules, files of compiled kernels, the macros' input. Whatever stands in it,
-//! it is accepted or refused; it never makes the process panic, overflow its stack, or hang.
+//! Readers of text from outside: PTX, saved schedules, files of compiled kernels, the macros' input. Whatever stands in
+//! it, it is accepted or refused; it never makes the process panic, overflow its stack, or hang.
 //!
 //! Each [`Target`] is one reader, with texts that it accepts to begin with. Two programs feed the readers: `edited.rs`,
 //! in every test run, with random edits of those texts; and the coverage-guided fuzzer in `coverage/`, for hours.

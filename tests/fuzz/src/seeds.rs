@@ -80,7 +80,7 @@ pub(crate) fn macros() -> Vec<Vec<u8>> {
     FUNCTIONS.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// What the three macros are written over.
+/// Items that the three macros are written over.
 const FUNCTIONS: [&str; 7] = [
     "fn bias_gelu(accum: Accum, bias: RowVector, residual: Tensor<bf16>) -> Tensor {
         let d = gelu(accum + bias) + residual;

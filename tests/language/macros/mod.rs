@@ -292,7 +292,7 @@ mod above_one {
     const NOTHING: f32 = 0.0;
     const IDENTITY: (f32, f32) = (NOTHING, 0.0);
 
-    /// Of one element.
+    /// The running result of one element.
     pub(super) fn lift(x: f32) -> (f32, f32) {
         let big = squared_relu(x) > 1.0;
         if big { (x, 1.0) } else { (0.0, 0.0) }

@@ -1,4 +1,4 @@
-//! What the language allows, without a single warning.
+//! Code that the language allows, without a single warning.
 #![deny(warnings, clippy::pedantic)]
 
 use epilogue::Borrowed;

@@ -16,7 +16,7 @@ fn operands(device: &Device) -> Result<(DeviceTensor, DeviceTensor), Error> {
     Ok((device.tensor(&a.repeat(L), [L, M, 2])?, device.tensor(&b.repeat(L), [L, 2, N])?))
 }
 
-/// What a function gives for every element of every batch.
+/// The values of a function for every element of every batch.
 fn all<T>(f: impl Fn(usize, usize, usize) -> T) -> Vec<T> {
     (0..L * M * N).map(|i| f(i / (M * N), i / N % M, i % N)).collect()
 }

@@ -135,7 +135,7 @@ fn a_reduction_chooses_the_rows_of_another() -> Result<(), TeError> {
     Ok(())
 }
 
-/// What the columns of a step are reduced to is an index: at the given steps, and at the computed ones.
+/// The columns of a step are reduced to an index: at the given steps, and at the computed ones.
 #[test]
 fn a_scan_s_columns_choose_an_entry() -> Result<(), TeError> {
     let (steps, width) = (var("steps"), var("width"));

@@ -70,7 +70,7 @@ fn cell(kind: usize) -> Result<Vec<Tensor>, TeError> {
             let turned = te::compute([n, steps], "turned", |[i, t]| scan[0].at([t, i]) - sums.at([t]))?;
             Ok(vec![sums, turned])
         }
-        // Two stages, one of which is read a step later.
+        // Two stages; one of them is read a step later.
         _ => {
             let product =
                 te::compute([steps, n], "product", |[t, i]| te::sum(state.at([t, k]) * weights.at([k, i]), [k]))?;

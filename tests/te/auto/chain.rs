@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::auto::shared::{emulated, laid_out, order as order_in_memory};
 use crate::values::integers_in;
 
-/// What is computed from a matrix's rows; every result is an integer.
+/// A computation on a matrix's rows; every result is an integer.
 #[derive(Clone, Copy, Debug)]
 enum Chain {
     /// The largest and the least: one pass, two outputs.
@@ -146,7 +146,7 @@ fn second(rows: &Rows) -> Result<Tensor, TeError> {
     te::compute([rows.n], "second", |[i]| best[0].at([i]).cast(ElementType::F32) + others.at([i]))
 }
 
-/// The same, of one row: every output's values.
+/// The chain's result for one row: every output's values.
 fn expected(chain: Chain, row: &[f32]) -> Vec<Vec<f32>> {
     let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let least = row.iter().copied().fold(f32::INFINITY, f32::min);
@@ -302,8 +302,7 @@ fn rows_of_every_length() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The same reduction tree on every device, also in passes: the bits of a mean and a variance that a user writes as
-/// stages.
+/// One reduction tree on every device, also in passes: the bits of a mean and a variance that a user writes as stages.
 #[test]
 fn the_order_of_the_shape_gives_passes_the_same_bits_everywhere() -> Result<(), TeError> {
     if testing::compiler("the_order_of_the_shape_gives_passes_the_same_bits_everywhere").is_none() {

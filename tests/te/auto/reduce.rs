@@ -74,7 +74,7 @@ fn matrices() -> Reducer {
     .associative_only()
 }
 
-/// What is reduced for `a[i, j, k]`, with the index of the axes.
+/// The reductions of `a[i, j, k]`, with the index of the axes.
 fn body(kind: Kind, a: &Expr, place: &Expr, axes: &[Axis]) -> Vec<Expr> {
     let integer = || a.clone().cast(ElementType::I32);
     match kind {
@@ -92,7 +92,7 @@ fn body(kind: Kind, a: &Expr, place: &Expr, axes: &[Axis]) -> Vec<Expr> {
     }
 }
 
-/// The same for a list of values, in order.
+/// Reduces a list of values, in order.
 fn expected(kind: Kind, values: &[(usize, f64)]) -> Vec<f64> {
     let fold = |start: f64, f: fn(f64, f64) -> f64| values.iter().fold(start, |x, (_, y)| f(x, *y));
     match kind {

@@ -211,7 +211,7 @@ fn recurrences_of_any_shape_and_layout_on_the_cpu() {
 }
 
 /// Steps of few long columns are composed if the update is linear: sums of neighbours in groups, all else in stretches.
-/// What is not linear, and what an order fixes, runs step by step.
+/// Updates that are not linear, and steps with a fixed order, run step by step.
 #[test]
 fn stretches_of_long_columns_on_the_cpu() -> Result<(), TeError> {
     for kind in KINDS {
@@ -254,7 +254,7 @@ fn blocks_share_long_columns() -> Result<(), TeError> {
     Ok(())
 }
 
-/// What a step does not read can't affect it: neither what comes before a reset, nor, in a comb filter, the steps
+/// Values that a step does not read can't affect it: neither values before a reset, nor, in a comb filter, the steps
 /// between. Not even an infinity from overflow, or a NaN, does.
 #[test]
 fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
@@ -330,8 +330,8 @@ fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Sums and linear recurrences of floats have the bits of the loop where they run step by step, and nearly its values where
-/// steps are composed; with any number of threads, and wherever their memory begins.
+/// Sums and linear recurrences of floats have the bits of the loop if they run step by step. If steps are composed,
+/// they have nearly its values; with any number of threads, and wherever their memory begins.
 #[test]
 fn scans_straight_from_memory_are_the_same_on_any_number_of_threads() -> Result<(), TeError> {
     let device = Device::cpu();

@@ -1,5 +1,5 @@
 //! Reductions over the columns of a scan, in the scan's own kernel: on an emulated GPU with the race detector on, and
-//! on the CPU, compared with loops over wrapping integers, whose bits don't depend on how steps or columns are
+//! on the CPU. They are compared with loops over wrapping integers: their bits don't depend on how steps or columns are
 //! combined.
 
 use epilogue::te::auto::Order;

@@ -37,7 +37,7 @@ fn outputs(kind: usize, a: &Tensor, square: &Tensor) -> Result<Vec<Tensor>, TeEr
             let c = te::reduce_axis((0, m), "c");
             vec![te::compute([n], "apart", |[i]| te::sum(at(i.into(), c.into()) - columns.at([c]), [c]))?, columns]
         }
-        // The same axes, with results read at other indices.
+        // These axes, with results read at other indices.
         4 => {
             let n = square.shape()[0].clone();
             let (k, l) = (te::reduce_axis((0, n.clone()), "k"), te::reduce_axis((0, n.clone()), "l"));

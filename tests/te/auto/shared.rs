@@ -1,4 +1,4 @@
-//! What these tests share: an emulated GPU, and tensors that lie in memory as a case wants.
+//! Shared parts of these tests: an emulated GPU, and tensors that lie in memory as a case wants.
 
 use epilogue::te::TeError;
 use epilogue::{Arch, Device, DeviceTensor, ElementType};

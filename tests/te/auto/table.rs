@@ -1,5 +1,5 @@
-//! Automatic kernels with every element type: operations, casts and every kind of read, in maps, reductions and scans,
-//! on the CPU and on an emulated GPU, compared with the interpreter of the default schedule.
+//! Automatic kernels with every element type: operations, casts and every kind of read, in maps, reductions and scans.
+//! They run on the CPU and on an emulated GPU, and are compared with the interpreter of the default schedule.
 
 use epilogue::evt::reference::{decode, encode};
 use epilogue::expr::Op;

@@ -20,7 +20,7 @@ fn cross_thread_reduction() -> Result<(), te::TeError> {
     Ok(())
 }
 
-/// What was corrected, and why; everything else is TVM's text.
+/// Corrections to the listing, and their reasons; everything else is TVM's text.
 #[test]
 fn only_the_mask_and_the_guard_of_the_store_differ_from_tvm() {
     let words = |text: &'static str| text.lines().map(str::trim).collect::<Vec<_>>();

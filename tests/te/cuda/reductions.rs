@@ -73,7 +73,7 @@ impl Combination {
         }
     }
 
-    /// What is reduced at `(i, k)`.
+    /// The reduced values at `(i, k)`.
     fn source(self, a: &Tensor, i: te::Axis, k: te::Axis) -> Vec<Expr> {
         match self {
             Self::ArgMax => vec![k.into(), a.at([i, k])],

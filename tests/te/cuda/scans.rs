@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// TVM's example of two states, one of which reads another column: a launch for every step.
+/// TVM's example of two states; one of them reads another column: a launch for every step.
 #[test]
 fn two_states() -> Result<(), TeError> {
     if lacks_nvrtc("scans::two_states") {

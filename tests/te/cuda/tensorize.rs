@@ -71,7 +71,7 @@ fn gemv(m: i32, l: i32, parts: Parts, device: Option<&Arc<DeviceFunction>>) -> R
 struct Plan {
     /// The columns, and the terms of the sum, that the intrinsic computes at once.
     tile: (i32, i32),
-    /// The number of such groups of terms, and of columns.
+    /// The number of these groups of terms, and of columns.
     count: (i32, i32),
     rows: i32,
     parts: Parts,

@@ -68,8 +68,8 @@ fn run(kernel: &Kernel, inputs: &[&DeviceTensor], shape: &[usize]) -> Result<Vec
     download(&result)
 }
 
-/// The tolerance is the output type's rounding of a result, and `units` rounding units of the arithmetic type, of the
-/// result or of `scale`, the sum of the magnitudes that were added.
+/// The tolerance is the output type's rounding of a result, and `units` rounding units of the arithmetic type. These
+/// are units of the result, or of `scale`, the sum of the magnitudes that were added.
 fn close(element: ElementType, got: &[f64], wanted: &[f64], units: f64, scale: f64, what: &str) {
     assert_eq!(got.len(), wanted.len(), "{what}");
     let storing = match element {

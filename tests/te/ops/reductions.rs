@@ -109,9 +109,10 @@ fn normalisations_in_one_launch() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Infinities and NaN, in rows and in columns: the results of the definition, as PyTorch computes it.
-/// Many rows are computed by machine code, two at a time where they are short: whichever is beside it, a row has the same bits,
-/// also of an odd number, and where what is kept between two passes lies beside the tensors, as of outputs of 16 bits.
+/// Infinities and NaN, in rows and in columns: the results of the definition, as PyTorch computes it. Many rows are
+/// computed by machine code, two at a time if they are short. A row then has the same bits beside any other row. This
+/// also holds for an odd number of rows, and for outputs of 16 bits: values between two passes then lie beside the
+/// tensors.
 #[test]
 fn rows_have_the_same_bits_beside_any_other() -> Result<(), TeError> {
     let device = Device::cpu();
@@ -243,7 +244,7 @@ fn argmax_and_argmin_have_one_answer_on_every_schedule() -> Result<(), TeError> 
             let wanted_max: Vec<f64> = rows.iter().map(|row| first(row, |x, y| x > y)).collect();
             let wanted_min: Vec<f64> = rows.iter().map(|row| first(row, |x, y| x < y)).collect();
             let input = upload(&device, ElementType::F32, &values, &[rows.len(), length])?;
-            // The same lines as columns.
+            // These lines as columns.
             let columns: Vec<f64> = (0..length).flat_map(|i| rows.iter().map(move |row| row[i])).collect();
             let columns = upload(&device, ElementType::F32, &columns, &[length, rows.len()])?;
             for order in [Order::Device, Order::Shape, Order::Exact] {

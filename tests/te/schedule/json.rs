@@ -14,7 +14,7 @@ fn read_back(s: &Schedule, tensors: &[&Tensor]) -> Result<String, TeError> {
     let text = s.to_json(tensors)?;
     let (read, found) = Schedule::from_json(&text)?;
     let found: Vec<&Tensor> = found.iter().collect();
-    // What was read is written with the same text.
+    // A schedule that was read is written with the same text.
     assert_eq!(read.to_json(&found)?, text);
     let program = te::lower(&read, &found, "main")?;
     Ok(program.script())
@@ -141,7 +141,7 @@ fn mistakes() -> Result<(), TeError> {
         .assert_eq(&changed(&|value| value["schedule"]["stages"][1]["loops"] = json!([])));
     expect!["this text is not a saved schedule: B can't be inlined"]
         .assert_eq(&changed(&|value| value["schedule"]["stages"][1]["place"] = json!("inline")));
-    // What is there, and what may be there; then the place.
+    // The found part, and the allowed ones; then the place.
     let unread = |expected: &str, reason: &str| {
         let (reason, place) = reason.split_once(" at line 1 column ").expect("a place");
         assert_eq!(reason, format!("this text is not a saved schedule: {expected}"));

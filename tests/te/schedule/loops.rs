@@ -248,8 +248,8 @@ fn primitives_are_on_record() -> Result<(), TeError> {
     Ok(())
 }
 
-/// One of several threads updates a tuple in shared memory, since all would compute the same. What this thread reads
-/// and then writes needs no barrier, which the others would never reach.
+/// One of several threads updates a tuple in shared memory, since all would compute the same. Elements that this thread
+/// reads and then writes need no barrier, which the others would never reach.
 #[test]
 fn one_thread_of_several_updates_a_tuple() -> Result<(), TeError> {
     if lacks_nvrtc("loops::one_thread_of_several_updates_a_tuple") {
@@ -291,7 +291,7 @@ fn one_thread_of_several_updates_a_tuple() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The same with fewer elements than threads: a test leaves one thread.
+/// One of several threads updates a tuple of fewer elements than threads: a test leaves one thread.
 #[test]
 fn one_thread_of_several_has_the_only_element() -> Result<(), TeError> {
     if lacks_nvrtc("loops::one_thread_of_several_has_the_only_element") {

@@ -174,7 +174,7 @@ fn argument(tensor: &Tensor, known: Option<&Numbers>) -> Option<Numbers> {
     let shape = tensor.shape().iter().enumerate().map(extent).collect::<Option<Vec<usize>>>()?;
     let len = shape.iter().try_fold(1usize, |len, extent| len.checked_mul(*extent)).filter(|len| *len <= 1 << 16)?;
     let same = known.filter(|known| known.element == element && known.values.len() == len);
-    // Of any type: small, and not negative.
+    // Numbers of any type: small, and not negative.
     let any = || integers(len, 5).into_iter().map(f64::abs).collect();
     Some(Numbers::new(element, &shape, same.map_or_else(any, |known| known.values.clone())))
 }

@@ -47,8 +47,8 @@ fn gather() -> Result<String, TeError> {
     s.to_json(&[&a, &b, &c])
 }
 
-/// Numbers of a document that name a part or are one, by their paths. Those of reducers are left out: another reducer may
-/// give another result in another order.
+/// Numbers of a document that name a part or are one, by their paths. Numbers of reducers are left out: another reducer
+/// may give another result in another order.
 fn numbers(document: &Value) -> Vec<Vec<String>> {
     let nodes = document["nodes"].as_array().expect("nodes");
     let mut reducers: HashSet<u64> = HashSet::new();
@@ -100,7 +100,7 @@ fn at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
     })
 }
 
-/// The result; `None` where the interpreter refuses to run it.
+/// The result; `None` if the interpreter refuses to run it.
 fn computed(schedule: &Schedule, tensors: &[Tensor]) -> Result<Option<Vec<f64>>, TeError> {
     let program = te::lower(schedule, &tensors.iter().collect::<Vec<_>>(), "main")?;
     let shape = |tensor: &Tensor| if tensor.name() == "C" { [ROWS, ROWS] } else { [ROWS, COLUMNS] };

@@ -133,7 +133,7 @@ fn sums_over_ranges_that_data_give() -> Result<(), TeError> {
             let what = format!("{}, {name}", case.name);
             let mut s = te::create_schedule(&[&case.output]);
             match way(&mut s, &case) {
-                // What only the range reads can't be read from a copy.
+                // A tensor that only the range reads can't be read from a copy.
                 Err(TeError::Schedule(ScheduleError::Cache { .. })) if name.contains("input") => continue,
                 other => other.unwrap_or_else(|error| panic!("{what}: {error}")),
             }
@@ -187,7 +187,7 @@ fn what_a_range_of_data_does_not_allow() -> Result<(), TeError> {
         let error = s.to_json(&[&case.output]).expect_err("refused");
         assert!(matches!(error, TeError::Schedule(ScheduleError::Json { .. })), "{error}");
     }
-    // What gives a range, in place.
+    // The tensor that gives a range, in place.
     let (n, m) = (te::var("n"), te::var("m"));
     let (x, count) = (te::placeholder([n, m], "x"), placeholder_of(ElementType::I32, [n], "count"));
     let fewer = te::compute([n], "fewer", |[i]| count.at([i]) - 1)?;

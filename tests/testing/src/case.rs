@@ -31,7 +31,7 @@ pub struct Kernel {
     digits: Option<u8>,
     /// Which arguments, and whether operands, have batches of two axes, likewise.
     batches: Option<u8>,
-    /// What of its products is divided into groups.
+    /// The extent of its products that is divided into groups, if one is.
     divided: Divided,
     /// Whether an index picks the rows of A.
     picked: bool,
@@ -110,7 +110,7 @@ impl Kernel {
             Divided::Rows => builder.groups(3),
             Divided::Depth => builder.depth_groups(3),
         };
-        // Those whose A is contiguous along K.
+        // Kernels with an A that is contiguous along K.
         let picked = number % 4 == 2 && divided != Divided::Depth;
         if picked {
             builder = builder.picked_rows();
@@ -151,10 +151,10 @@ impl Kernel {
         builder = builder.multiprocessors(4);
         if hopper {
             builder = builder.split_k(split_k);
-            // The blocks of a cluster take equal shares of their tiles, deep pipelines need small tiles, and the
-            // largest tiles leave few registers to an epilogue, so not every combination has a kernel.
+            // Not every combination has a kernel: the blocks of a cluster take equal shares of their tiles, deep
+            // pipelines need small tiles, and the largest tiles leave an epilogue few registers.
             let request = sm90_request(number);
-            // What is converted is the tile's rows.
+            // The converted operand is the tile's rows.
             let converted = elements.0.size() != elements.1.size();
             let request = sm90::Request { swap_ab: if converted { Some(true) } else { request.swap_ab }, ..request };
             // Most by the kernel, if it can.
@@ -226,7 +226,7 @@ impl Kernel {
 
     /// How a batch is cut, of argument `i` or of an operand, that has `own` axes behind it; one of the first `orders`.
     fn batches(&self, choices: &mut Choices<'_>, i: usize, batch: usize, own: usize, orders: usize) -> Option<Batches> {
-        // On a GPU another set of such arguments needs another kernel.
+        // On a GPU another set of these arguments needs another kernel.
         let cut = self.batches.map_or_else(|| choices.once_in(3), |bits| bits >> (i % 8) & 1 == 1);
         Batches::of(batch, own, choices.below(orders)).filter(|_| cut)
     }
@@ -246,7 +246,7 @@ impl Kernel {
     /// One product, wholly random.
     pub fn case(&self, choices: &mut Choices<'_>) -> Result<(), String> {
         let case = Case::new(self, choices)?;
-        // Of no groups nothing can be reduced.
+        // Nothing can be reduced if there are no groups.
         let reduces_batch = self.gemm.tree().reductions().any(|(.., reduction)| reduction.batch);
         if case.problem.batch == 0 && case.groups.is_some() && reduces_batch {
             return match case.run() {
@@ -292,7 +292,7 @@ impl<'k> Case<'k> {
             // As many k-tiles as a pipeline has stages, one more, and many times as many.
             k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
         }
-        // Those of two axes have divisors.
+        // Batches of two axes have divisors.
         let batch =
             choices.pick(if kernel.batches.is_some_and(|bits| bits != 0) { &[4, 6, 0] } else { &[0, 0, 1, 2, 3, 4] });
         // Rows are placed of one matrix.
@@ -311,7 +311,7 @@ impl<'k> Case<'k> {
         Self::of(kernel, problem, shared, choices)
     }
 
-    /// Bit 0 of `shared` is set where all batches share A, bit 1 where they share B.
+    /// Bit 0 of `shared` is set if all batches share A, bit 1 if they share B.
     fn of(kernel: &'k Kernel, problem: Problem, shared: usize, choices: &mut Choices<'_>) -> Result<Self, String> {
         Self::of_groups(kernel, problem, None, shared, choices)
     }
@@ -367,7 +367,7 @@ impl<'k> Case<'k> {
             Some(_) if tensor => Placement::unaligned(choices),
             _ => Placement::any(choices),
         };
-        // On a GPU another set of such matrices needs another kernel: it belongs to the kernel.
+        // On a GPU another set of these matrices needs another kernel: it belongs to the kernel.
         let order = match self.kernel.digits {
             Some(digits) => (digits >> (i % 8) & 1 == 1).then_some(i),
             None => choices.once_in(3).then(|| choices.below(Digits::COUNT)),
@@ -600,7 +600,7 @@ impl<'k> Case<'k> {
                 },
                 true => {
                     let (bytes, columns) = (values.iter().map(|x| *x as u8).collect::<Vec<_>>(), self.problem.n);
-                    // Of rows of no group all bits are as they were.
+                    // Rows of no group keep all of their bits.
                     if untouched.is_empty() && reference::has_padding(&bytes, columns) {
                         return Err(format!("{}: {:?} wrote a 1 beyond the last column", output.name, self.problem));
                     }
@@ -677,7 +677,7 @@ fn operand(
     Ok((placed, values))
 }
 
-/// What a product is drawn from.
+/// The random numbers that a product is drawn from.
 pub fn choices(seed: u32) -> Vec<u32> {
     (0..60).map(|j: u32| j.wrapping_mul(2_654_435_761).wrapping_add(seed)).collect()
 }

@@ -8,7 +8,7 @@ use epilogue::evt::{Axis, BroadcastClass, Form, OutputKind, Reduction, ValidTree
 use epilogue::gemm::{Divided, Left, Problem, Rows, depth};
 use epilogue::{Device, DeviceTensor, Error};
 
-/// What the bounds of groups are.
+/// The meaning of the bounds of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bounds {
     Offsets,
@@ -99,7 +99,7 @@ impl Groups {
         self.divided == Divided::Depth
     }
 
-    /// Bit 0 is set where all groups share A, bit 1 where they share B, as they may do if bit 1 of `shared` is set.
+    /// Bit 0 is set if all groups share A, bit 1 if they share B. They may share B if bit 1 of `shared` is set.
     pub(crate) fn share(&self, shared: usize) -> usize {
         match self.what {
             _ if self.of_depth() => 3,
@@ -108,7 +108,7 @@ impl Groups {
         }
     }
 
-    /// Those of rows, for the reference.
+    /// The groups of rows, for the reference.
     pub(crate) fn of_rows(&self) -> Option<reference::Groups<'_>> {
         let groups = reference::Groups { rows: &self.parts, of_one_matrix: !self.has_matrices() };
         (!self.of_depth()).then_some(groups)

@@ -9,7 +9,7 @@ pub(crate) struct Picking {
     pub(crate) index: DeviceTensor,
     /// The rows of A.
     pub(crate) limit: usize,
-    /// Of each row of the product.
+    /// The row of A for each row of the product.
     rows: Vec<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Picking {
     }
 }
 
-/// The numbers as an index, of which the elements may be every second one of a tensor.
+/// The numbers as an index. Its elements may be every second one of a tensor.
 pub(crate) fn tensor_of(device: &Device, numbers: &[i32], choices: &mut Choices<'_>) -> Result<DeviceTensor, Error> {
     let rows = numbers.len();
     if !choices.once_in(3) {

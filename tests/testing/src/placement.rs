@@ -88,7 +88,7 @@ impl Batches {
     }
 }
 
-/// A matrix whose rows and columns are two axes each, which lie in another order in memory.
+/// A matrix with two axes as its rows and two as its columns, which lie in another order in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Digits {
     /// The extents of the faster axis of the rows, and of the columns, which divide theirs.

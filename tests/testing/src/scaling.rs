@@ -38,7 +38,7 @@ impl Scaling {
         Ok(Self { a, b })
     }
 
-    /// Those of A and of a B, for the reference.
+    /// The scales of A and of a B, for the reference.
     pub(crate) fn of(&self, accumulator: usize) -> Scales<'_> {
         Scales { a: array(&self.a), b: array(&self.b[accumulator]) }
     }

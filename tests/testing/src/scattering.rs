@@ -12,7 +12,7 @@ pub(crate) struct Scattering {
     pub(crate) index: DeviceTensor,
     /// The rows of outputs.
     pub(crate) limit: usize,
-    /// Of each row of the product; `None` for rows that no group has.
+    /// The place of each row of the product; `None` for rows that no group has.
     rows: Vec<Option<usize>>,
 }
 

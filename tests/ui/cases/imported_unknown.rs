@@ -8,7 +8,7 @@ use epilogue::evt::*;
 use epilogue::prelude::*;
 use mine::*;
 
-/// What a glob import may bring, rustc knows.
+/// Only rustc knows the names that a glob import may bring.
 #[epilogue]
 fn f(accum: Accum) -> Tensor {
     let d = mine::triple(mish(plain(accum)));

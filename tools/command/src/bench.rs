@@ -63,7 +63,7 @@ fn bare(accumulators: usize) -> epilogue::evt::Tree {
     builder.finish()
 }
 
-/// What is measured.
+/// The measured product.
 struct Subject {
     gemm: epilogue::Gemm,
     product: Product,

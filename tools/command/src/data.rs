@@ -20,7 +20,7 @@ enum Value {
     Output(DeviceTensor),
 }
 
-/// What makes tensors: random values, or nothing but a shape.
+/// A maker of tensors: of random values, or of nothing but a shape.
 pub(crate) enum Maker<'d> {
     Shapes(&'d Device),
     Random(&'d Device, fastrand::Rng),

@@ -12,7 +12,7 @@ use crate::options::EmitOptions;
 use crate::plan::{self, Product, validated};
 use crate::sass;
 
-/// What is written, and where.
+/// The paths of the written files.
 struct Files {
     cuda: Option<PathBuf>,
     ptx: Option<PathBuf>,

@@ -8,7 +8,7 @@ use crate::source::Mistakes;
 /// Why a task ends without what was asked for.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked for can't be had: status 2.
+    /// The request is refused: status 2.
     Refused(String),
     /// It went wrong: status 1.
     Wrong(String),

@@ -5,7 +5,7 @@
 //! for its tests; nothing of it is a stable interface.
 //!
 //! It reads the language with the macros' own front end (`epilogue-syntax`), and does with the library what a program
-//! would: what it prints is what such a program runs.
+//! would: a program would run what it prints.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bench;
@@ -33,8 +33,8 @@ use crate::options::{CommandLine, Task};
 /// Deep enough for the longest statement that is read, in a debug build.
 const STACK_BYTES: usize = 1 << 28;
 
-/// Runs the command line of this process. The status is 0 where all is well, 1 where a kernel does not compile or a result
-/// is wrong, 2 where what was asked for is refused.
+/// Runs the command line of this process. The status is 0 if all is well, and 1 if a kernel does not compile or a
+/// result is wrong. It is 2 for a refused request.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = match CommandLine::try_parse() {
@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What a task prints.
+/// The text that a task prints.
 fn done(task: &Task) -> Result<String, Failure> {
     match task {
         Task::Tree(options) => tree::tree(options),

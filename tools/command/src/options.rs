@@ -52,9 +52,9 @@ pub(crate) enum Task {
     Choose(ChooseOptions),
     /// Writes the kernel: CUDA C++ that stands alone, PTX, machine code, and a C header with a launch function.
     ///
-    /// The header has the kernel's parameter as a struct, the shape of its launch, and functions that fill and launch it
-    /// by the CUDA driver, for packed tensors of exactly this shape. A C or C++ program includes it, loads the cubin, and
-    /// links to `libcuda`.
+    /// The header has the kernel's parameter as a struct, and the shape of its launch. Its functions fill and launch it
+    /// by the CUDA driver. It is for packed tensors of exactly this shape. A C or C++ program includes it, loads the
+    /// cubin, and links to `libcuda`.
     Emit(EmitOptions),
     /// Checks all epilogues of a file for an architecture: types, a kernel, and what the compiler says of it.
     Check(CheckOptions),
@@ -74,7 +74,7 @@ pub(crate) struct SourceOptions {
     /// The text itself, as `epilogue!` takes it or as a function.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) expression: Option<String>,
-    /// Which function, where there are several.
+    /// Which function, if there are several.
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) name: Option<String>,
 }
@@ -82,7 +82,7 @@ pub(crate) struct SourceOptions {
 /// A and B.
 #[derive(Debug, Args)]
 pub(crate) struct OperandOptions {
-    /// Element types of A and B; one where they are the same.
+    /// Element types of A and B; one if they are the same.
     #[arg(long, value_name = "TYPE[,TYPE]", default_value = "f16", value_parser = types)]
     pub(crate) types: (ElementType, ElementType),
 }
@@ -95,7 +95,7 @@ pub(crate) struct ProductOptions {
     /// The extents: A has M × K elements, B K × N.
     #[arg(long, value_name = "M,N,K", default_value = "128,128,64", value_parser = shape, allow_hyphen_values = true)]
     pub(crate) shape: [usize; 3],
-    /// So many products, along an axis in front of all tensors.
+    /// The number of products, along an axis in front of all tensors.
     #[arg(long, value_name = "L", value_parser = extent)]
     pub(crate) batch: Option<usize>,
     /// How A lies in memory.
@@ -232,7 +232,7 @@ pub(crate) struct RunOptions {
     /// The value of a host scalar; others are random.
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting, allow_hyphen_values = true)]
     pub(crate) set: Vec<(String, f64)>,
-    /// What the random data are drawn from.
+    /// The seed of the random data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }

@@ -22,7 +22,7 @@ fn prints(words: &[&str], expected: &Expect) {
     expected.assert_eq(&text(&output.stdout));
 }
 
-/// What is refused is said on standard error, with status 2.
+/// A refusal is on standard error, with status 2.
 #[track_caller]
 fn refuses(words: &[&str], expected: &Expect) {
     let output = run(words);
@@ -87,7 +87,7 @@ fn a_choice() {
     assert!(lines[2].starts_with("behind it, of ") && lines[3].starts_with("  wgmma f16: "), "{printed}");
 }
 
-/// What a run prints, without how large the errors are: CPUs add in different orders.
+/// Compares the output of a run, without how large the errors are: CPUs add in different orders.
 fn prints_but_errors(words: &[&str], expected: &Expect) {
     const ERROR: &str = "the largest error is ";
     let output = run(words);
@@ -191,7 +191,7 @@ const SOFTMAX: &str = "|accum, bias: RowVector| {
     d
 }";
 
-/// Where rows lie in a tile it has one kernel, else one for the product and one for what comes after it; what exports one
+/// If rows lie in a tile it has one kernel, else one for the product and one for what comes after it; what exports one
 /// launch says so.
 #[test]
 fn an_epilogue_of_its_own_reductions() {
@@ -504,7 +504,7 @@ fn a_text_that_is_too_deep_is_refused() {
         let said = text(&output.stderr);
         assert!(said.contains(word) && said.len() < 1500, "{said}");
     }
-    // Of a long line, the part with the mistake is shown.
+    // The part with the mistake is shown of a long line.
     let long = format!("|accum| {{ let d = {}akkum + {}accum; d }}", "accum + ".repeat(400), "accum + ".repeat(400));
     let said = text(&run(&["tree", "-e", &long]).stderr);
     let lines: Vec<&str> = said.lines().collect();
@@ -549,7 +549,7 @@ fn help_teaches() {
     }
 }
 
-/// What takes a time that doubles with each line, or is never read to its end, is refused or done at once.
+/// A text that takes twice the time with each line, or that is never read to its end, is refused or done at once.
 #[test]
 fn no_text_takes_long() {
     let begun = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! What `epilogue emit` writes: sources that compile, and a C header whose parameter and launch are the library's own.
+//! Files of `epilogue emit`: sources that compile, and a C header whose parameter and launch are the library's own.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The compiler of a language, for the test of a name; the test says so where there is none.
+/// The compiler of a language, for the test of a name; the test says so if there is none.
 fn compiler(language: &str, test: &str) -> Option<&'static str> {
     let programs: &[&str] = if language == "c" { &["cc", "clang", "gcc"] } else { &["c++", "clang++", "g++"] };
     let found = programs.iter().find(|program| Command::new(program).arg("--version").output().is_ok());
@@ -45,7 +45,7 @@ fn succeeds(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What the library says of the launch that the program was asked to export.
+/// The library's description of the launch that the program was asked to export.
 fn described(arch: Arch) -> LaunchDescription {
     let text = Text { name: "layer.rs".into(), text: LAYER.into() };
     let tree = read(&text).expect("an epilogue").swap_remove(0).tree;
@@ -165,7 +165,7 @@ fn exported_is_what_the_library_launches(arch: Arch, test: &str) {
     let bytes = launch.parameter(address, |_| 0.375, |map| Ok::<_, ()>(encoded(map))).expect("bytes");
     let bytes: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(lines.next(), Some(bytes.as_str()));
-    // What does not lie at a multiple of 16 is refused.
+    // An address that is no multiple of 16 is refused.
     assert_eq!(lines.next(), Some("misaligned: 1"));
 
     let Some(cpp) = compiler("c++", test) else { return };

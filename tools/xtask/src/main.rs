@@ -1,5 +1,5 @@
-//! What a person would otherwise have to remember: tools, the test suite, kernel checks, the GPU bundle, drawings of
-//! results. `cargo xtask --help` lists the tasks.
+//! Tasks that a person would otherwise have to remember: tools, the test suite, kernel checks, the GPU bundle, drawings
+//! of results. `cargo xtask --help` lists the tasks.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bundle;
@@ -38,7 +38,7 @@ enum Task {
     /// Random cases are the same ones each time, so that a change is judged by what it changes;
     /// `--seed new --cases 20` looks for more.
     Test(suite::Options),
-    /// Compiles GEMM kernels, disassembles them and prints what they are made of; fails where one is not what it was
+    /// Compiles GEMM kernels, disassembles them and prints what they are made of; fails if one is not what it was
     /// meant to be.
     Kernels(Kernels),
     /// Runs every mutant of the kernels in ptx-vm and prints what found how many, and why the others are right.
@@ -49,16 +49,16 @@ enum Task {
         #[arg(long, value_name = "TEXT", default_value = "")]
         of: String,
     },
-    /// Tries the kernels' short formulas (erf, tanh) on every f32 and prints their errors; fails where one is too large.
+    /// Tries the kernels' short formulas (erf, tanh) on every f32 and prints their errors; fails if one is too large.
     ///
     /// It takes minutes; tests run a sample.
     Approximations,
     /// Random schedules without end: what is printed of a failure is its seed and the smallest schedule that still fails.
     ///
-    /// Each is of a computation drawn at random, and must be refused, or be right in the interpreter, as native code and,
-    /// some of them, on the emulated GPU.
+    /// Each is of a computation drawn at random. It must be refused, or be right in the interpreter, as native code
+    /// and, for some, on the emulated GPU.
     Soak(soak::Options),
-    /// Prints which GEMM kernel is chosen for which shape, best first.
+    /// Prints the GEMM kernel that is chosen for each shape, best first.
     Choices {
         /// Instead, what the choices depend on: each of the model's numbers is varied by 30 %.
         #[arg(long, conflicts_with = "others")]
@@ -127,7 +127,7 @@ struct Kernels {
     /// takes hours.
     #[arg(long, conflicts_with = "all")]
     threes: bool,
-    /// Of N equal parts the one with number I, from 1.
+    /// The part with number I of N equal parts, from 1.
     #[arg(long, value_name = "I/N")]
     part: Option<String>,
     /// Only kernels whose name contains the text, such as `s8` or `256x128`.
@@ -135,7 +135,7 @@ struct Kernels {
     named: Option<String>,
 }
 
-/// What to predict.
+/// The kernels to predict.
 #[derive(Args)]
 struct Predict {
     /// The product's extents, of bf16: M, N and K, such as 4096x4096x1024.
@@ -262,7 +262,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs all mutants, of which the test runs a sample.
+/// Runs all mutants; the test runs a sample of them.
 fn mutate(of: &str) -> Result<(), Failure> {
     let packages = tools::install_pinned()?;
     let mut command = cargo(&["test", "--package", "epilogue", "--test", "mutation", "--", "--nocapture"]);

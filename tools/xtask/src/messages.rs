@@ -1,5 +1,5 @@
-//! Collects from the sources every message that a user of the library may read when something is refused, so that they
-//! can be read in a row. A test compares them with a snapshot, so that no message is added or changed unread.
+//! Collects from the sources every message of a refusal that a user of the library may read. So they can be read in a
+//! row. A test compares them with a snapshot, so that no message is added or changed unread.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -14,7 +14,7 @@ use crate::workspace::{Failure, root};
 pub(crate) struct Time {
     /// The median, in milliseconds.
     pub(crate) ms: f64,
-    /// 10^12 operations per second, and bytes per second, where they have a meaning.
+    /// 10^12 operations per second, and bytes per second, if they have a meaning.
     pub(crate) tflops: f64,
     pub(crate) tb_per_s: f64,
 }

@@ -6,7 +6,7 @@ use crate::suite::Seed;
 use crate::tools;
 use crate::workspace::{Failure, cargo, root};
 
-/// What `cargo xtask soak` may be told.
+/// The options of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// How long.

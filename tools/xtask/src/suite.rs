@@ -13,7 +13,7 @@ use crate::counts::Counts;
 use crate::tools;
 use crate::workspace::{Failure, root};
 
-/// What `cargo xtask test` may be told.
+/// The options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The tests that compile kernels run again on NVRTC 12.9, 13.2 and 13.5.

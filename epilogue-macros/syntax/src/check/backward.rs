@@ -13,7 +13,7 @@ use crate::report::{Errors, alternatives};
 pub struct Backward {
     /// The word in the attribute.
     pub place: Span,
-    /// The struct's name, where the attribute says one.
+    /// The struct's name, if the attribute says one.
     pub name: Option<Ident>,
     /// The output whose gradient is the accumulator.
     pub through: Ident,
@@ -23,7 +23,7 @@ pub struct Backward {
     pub saved: Vec<Ident>,
     /// Parameters whose gradients are results.
     pub gradients: Vec<Ident>,
-    /// Those that are summed over the batch.
+    /// Parameters whose gradients are summed over the batch.
     pub gradients_of_all: Vec<Ident>,
 }
 

@@ -474,7 +474,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// What is said of partials that something is computed from.
+/// The message about partials that something is computed from.
 fn partials_used(partials: &str, axis: Axis) -> String {
     let side = if axis == Axis::Column { "m" } else { "n" };
     format!(

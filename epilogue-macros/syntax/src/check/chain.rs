@@ -14,7 +14,7 @@ use crate::report::Errors;
 /// The most reductions in a chain; the library's tree has the same limit.
 const MOST: usize = 4;
 
-/// What is known of a value.
+/// Knowledge about a value.
 #[derive(Clone)]
 struct Known {
     /// How it extends; a mistake's value like nothing else.

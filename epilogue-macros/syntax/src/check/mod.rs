@@ -21,7 +21,7 @@ pub(crate) use backward::backward;
 use body::Body;
 use scope::{Holds, Kind, Origin, Shape, Variable};
 
-/// What the check finds out about a body.
+/// The facts that the check finds out about a body.
 pub struct Checked {
     /// The constants that [`Expr::Constant`](crate::ast::Expr::Constant) numbers.
     pub constants: Vec<ExprPath>,
@@ -60,7 +60,7 @@ pub enum Primitive {
     I64,
     /// A truth value.
     Bool,
-    /// What random numbers follow from.
+    /// The seed and offset of random numbers.
     Seed,
 }
 

@@ -43,14 +43,14 @@ impl Shape {
     }
 }
 
-/// What is known about a value.
+/// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Number(Shape),
     Integer(Shape),
     /// The result of a comparison, or an element of type bool.
     Truth(Shape),
-    /// What random numbers follow from.
+    /// The seed and offset of random numbers.
     Seed,
     /// The result of a reduction along an axis, one partial per tile.
     Partials(Axis),

@@ -32,7 +32,7 @@ pub(super) fn described(expr: &Expr) -> String {
     words(expr).map_or_else(|| "this".to_owned(), |words| format!("`{words}`"))
 }
 
-/// What to write instead of an integer.
+/// Advice for a place that needs no integer.
 pub(super) fn as_real(expr: &Expr) -> String {
     words(expr).map_or_else(|| "write `real(…)` of it".to_owned(), |words| format!("write `real({words})`"))
 }

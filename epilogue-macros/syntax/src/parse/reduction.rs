@@ -137,7 +137,7 @@ fn words() -> Vec<&'static str> {
     REDUCE_OPS.into_iter().chain(INDEX_OPS).chain(COMPOSED_OPS).collect()
 }
 
-/// What is said of a word that is not an operation.
+/// The message about a word that is not an operation.
 pub(crate) fn unknown(written: &str) -> String {
     let otherwise = || "; one of your own is a module under `#[reducer]`".to_owned();
     format!(
@@ -147,7 +147,7 @@ pub(crate) fn unknown(written: &str) -> String {
     )
 }
 
-/// What was probably meant by a word that is not an operation.
+/// A guess at the meaning of a word that is not an operation.
 pub(crate) fn advice(written: &str) -> Option<String> {
     match written {
         "Sum" | "sum" => Some("; a sum is `Add`".to_owned()),

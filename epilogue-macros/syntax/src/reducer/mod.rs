@@ -25,7 +25,7 @@ use words::Words;
 /// The most numbers of a running result, as `epilogue::evt::MAX_WORDS` says.
 const MOST: usize = 4;
 
-/// What the module must have.
+/// The items that the module must have.
 const PARTS: &str = "a reducer has `const IDENTITY`, `fn lift`, `fn combine` and `fn finish`";
 
 /// A module under `#[reducer]`.
@@ -64,7 +64,7 @@ pub struct OwnFunction {
     pub words: Vec<Word>,
 }
 
-/// What gives one number.
+/// The function of one number.
 pub struct Word {
     /// The parameters and the body.
     pub function: Elementwise,
@@ -254,7 +254,7 @@ impl Found {
     }
 }
 
-/// Adds mistakes, of which those of several words are the same.
+/// Adds mistakes, but only one of equal mistakes in several words.
 fn once(found: Errors, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for error in found.into_found() {

@@ -24,7 +24,7 @@ pub(super) struct Words<'a> {
     fresh: usize,
 }
 
-/// Which of how many numbers is wanted; `None` where there is one.
+/// Which of how many numbers is wanted; `None` if there is one.
 type Wanted = Option<(usize, usize)>;
 
 impl<'a> Words<'a> {
@@ -308,7 +308,7 @@ impl<'a> Words<'a> {
             if let Expr::Path(path) = of
                 && let Some(name) = path.path.get_ident()
             {
-                // The check says that there is no such name.
+                // The check says that the name doesn't exist.
                 let text = name.to_string();
                 let known = self.scopes.iter().any(|scope| scope.contains_key(&text));
                 if !known && !text.chars().any(char::is_uppercase) {

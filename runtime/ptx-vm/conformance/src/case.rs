@@ -73,7 +73,7 @@ pub enum Extra {
     None,
     /// A third parameter of 128 bytes: a tensor map over the input buffer.
     TensorMap(crate::tensor::TensorCase),
-    /// The same of a map in im2col mode.
+    /// A third parameter of 128 bytes: a map in im2col mode.
     Images(crate::images::ImageCase),
 }
 

@@ -1,8 +1,8 @@
 //! Conformance tests for every PTX instruction that this project uses, as data: for each instruction, shape and type a
 //! micro-kernel, inputs made from a seed, an independent oracle, and a comparison.
 //!
-//! [`cases::all`] gives the set. [`run`] runs it on [`ptx_vm::Machine`]. The same PTX, inputs and comparisons work on
-//! any [`device::Device`], and [`record`] keeps the results of a device, so that they can be replayed without it.
+//! [`cases::all`] gives the set. [`run`] runs it on [`ptx_vm::Machine`]. Any [`device::Device`] takes these PTX texts,
+//! inputs and comparisons. [`record`] keeps the results of a device, so that they can be replayed without it.
 //! [`covered`] lists the instruction forms that the set tests, so that a test can assert that it covers every
 //! instruction of a kernel.
 //!

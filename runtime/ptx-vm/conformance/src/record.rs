@@ -44,7 +44,7 @@ pub enum Agreement {
     Exact,
     /// Within the case's bound for an approximate function; with the largest distance in units of the last place.
     Near(f64),
-    /// Beyond the case's bound; with the first such slot.
+    /// Beyond the case's bound; with the first slot beyond it.
     Differs(usize),
 }
 

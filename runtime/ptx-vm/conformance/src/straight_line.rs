@@ -51,8 +51,8 @@ pub struct Instructions {
 }
 
 impl Instructions {
-    /// All instructions on registers with exact results. Those that keep the payload or the sign of a NaN are left out,
-    /// because the document leaves these open.
+    /// All instructions on registers with exact results. Instructions that keep the payload or the sign of a NaN are
+    /// left out, because the document leaves these open.
     pub fn of_cases(cases: &[Case]) -> Self {
         let keeps_nan = ["copysign", "cvt.f32.bf16", "cvt.f64", "cvt.rna.tf32"];
         let forms = cases

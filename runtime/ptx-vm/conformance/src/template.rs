@@ -13,10 +13,10 @@ const REGISTERS: &str = "\
     .reg .f64 %fd<64>;
 ";
 
-/// A module with one kernel, `test`. For the body there are the global address of the thread's input row in `%rd60` and
-/// of its output row in `%rd61`, those of the whole buffers in `%rd58` and `%rd59`, and the thread's number in the grid
-/// in `%r390` and in the block in `%r391`. `parameters` are further parameters, each with a comma before it. `outside`
-/// is placed before the kernel.
+/// A module with one kernel, `test`. For the body there is the global address of the thread's input row in `%rd60` and
+/// of its output row in `%rd61`. The addresses of the whole buffers are in `%rd58` and `%rd59`. The thread's number in
+/// the grid is in `%r390`, and in the block in `%r391`. `parameters` are further parameters, each with a comma before
+/// it. `outside` is placed before the kernel.
 pub fn module(
     target: Target,
     outside: &str,

@@ -100,8 +100,8 @@ impl Device for OneBitOff {
     }
 }
 
-/// Records the bit-exact model of the machine, writes the records to a file and replays them. It does the same with a
-/// device that is wrong in one bit, with cases that have changed since, and with lines that are not records.
+/// Records the bit-exact model of the machine, writes the records to a file and replays them. Then it does so with a
+/// device that is wrong in one bit, with changed cases, and with lines that are not records.
 #[test]
 fn replaying_notices_what_differs() {
     let all = some_cases();
@@ -143,8 +143,8 @@ fn replaying_notices_what_differs() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
-/// A float product with an odd seed can't be compared with a device without a bit-exact model, and a kernel for sm_90a
-/// can't run on an older device.
+/// Two things can't be compared: a float product with an odd seed on a device without a bit-exact model, and a kernel
+/// for sm_90a on an older device.
 #[test]
 fn only_what_can_be_compared_is_recorded() {
     let all = some_cases();

@@ -1,6 +1,6 @@
 //! The command line: runs a kernel of a PTX file and prints the results.
 //!
-//! Only reading of arguments and printing belong here. What a program that uses the library would also want belongs
+//! Only reading of arguments and printing belong here. Code that a program with the library would also want belongs
 //! there.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ enum Verb {
     },
 }
 
-/// What to run and how.
+/// The kernel to run, and the way to run it.
 #[derive(Args)]
 struct Command {
     /// The PTX.
@@ -59,8 +59,9 @@ struct Command {
     /// Blocks may wait for each other at barriers of the grid.
     #[arg(long)]
     cooperative: bool,
-    /// An argument, in order: `u32:N`, `s32:N`, `u64:N`, `f32:X`, `f64:X`, `hex:BYTES` (the parameter's bytes), `zeros:BYTES`
-    /// (a buffer of zeros), `fresh:BYTES` (a buffer that nothing has written), `file:PATH` (a buffer with a file's contents).
+    /// An argument, in order: `u32:N`, `s32:N`, `u64:N`, `f32:X`, `f64:X`; `hex:BYTES` (the parameter's bytes),
+    /// `zeros:BYTES` (a buffer of zeros), `fresh:BYTES` (a buffer that nothing has written), `file:PATH` (a buffer with
+    /// a file's contents).
     #[arg(long = "arg", value_name = "VALUE")]
     arguments: Vec<String>,
     /// Afterwards, the first N (16) values of the buffer of argument INDEX (from 0); TYPE is u8 u32 s32 u64 f32 f64 f16.
@@ -80,7 +81,7 @@ struct Command {
     /// is 3 if there is any.
     #[arg(long, value_name = "N", default_value_t = 0)]
     explore: u32,
-    /// Of everything random.
+    /// The seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Random choices that are made; all if it is not said.

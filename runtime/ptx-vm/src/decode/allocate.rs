@@ -180,7 +180,7 @@ fn intervals(decoder: &Decoder<'_>, blocks: &[Block], live: &Liveness, is_fixed:
 }
 
 /// Gives each interval the row that was freed last. An interval that ends at an instruction keeps its row until after
-/// that instruction, so a result never gets the row of a source unless the text says so.
+/// that instruction. So a result never gets the row of a source unless the text says so.
 fn scan(decoder: &Decoder<'_>, intervals: Vec<(usize, usize, u32)>, mut next: u32, rows: &mut [u32]) -> u32 {
     let mut free: [Vec<u32>; 2] = [vec![], vec![]];
     let mut active = std::collections::BinaryHeap::new();

@@ -52,7 +52,7 @@ pub(super) fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<Block> {
         .collect()
 }
 
-/// For each of these instructions, which are in order, the code after it from which it can't be reached again.
+/// For each of these instructions, in order, the code after it from which control can't come back to it.
 pub(super) fn after(instructions: &[usize], blocks: &[Block]) -> Vec<After> {
     let mut before: Vec<Vec<usize>> = vec![vec![]; blocks.len()];
     for (number, block) in blocks.iter().enumerate() {

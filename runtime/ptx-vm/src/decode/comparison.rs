@@ -208,7 +208,7 @@ impl<'a> Decoder<'a> {
 /// A comparison of two elements, given by their bits, zero-extended.
 type ElementTest = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
 
-/// The comparison of one element, or of one half of a pair; `None` if the type has no such comparison.
+/// The comparison of one element, or of one half of a pair; `None` if the type doesn't have the comparison.
 fn element_test(comparison: Comparison, scalar: ScalarType, unsigned: bool, flush: bool) -> Option<ElementTest> {
     use ScalarType::{Bf16, Bf16x2, F16 as Half, F16x2, F32, F64};
     let ordered = matches!(

@@ -1,5 +1,5 @@
-//! What instructions read and write, and how they pass undefined values on. The executor uses it to follow such values
-//! until they are used.
+//! Reads and writes of instructions, and how they pass undefined values on. The executor uses it to follow undefined
+//! values until they are used.
 
 use super::decoder::Decoder;
 use crate::program::dataflow::{self, Dataflow, Passage};

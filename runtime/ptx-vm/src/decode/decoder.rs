@@ -134,7 +134,7 @@ impl<'a> Decoder<'a> {
         ParseError::Unsupported { line: self.origin.line, opcode, message: message.into() }
     }
 
-    /// What a name stands for.
+    /// The meaning of a name.
     pub(super) fn find(&self, name: &str) -> Option<Symbol> {
         let found = self.scopes.iter().rev().find_map(|s| s.find(name));
         found.or_else(|| self.globals.place(name).map(Symbol::Variable))

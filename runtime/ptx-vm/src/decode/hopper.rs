@@ -74,7 +74,7 @@ impl<'a> Decoder<'a> {
                     (i.a, i.imm, i.flags) = (map.row, map.offset, map.flag());
                     self.push(i);
                 } else {
-                    // What the other fence releases contains this one.
+                    // The release of the other fence contains this one.
                     self.push(self.with(scalar_handler::<MapFence<false>>()));
                     self.fence(scope, false);
                 }

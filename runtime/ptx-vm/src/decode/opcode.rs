@@ -1,4 +1,4 @@
-//! Splits an opcode into its parts, all of which must be understood.
+//! Splits an opcode into its parts, and refuses it if a part is not understood.
 
 use crate::error::ParseError;
 use crate::numerics::format::Rounding;

@@ -40,7 +40,7 @@ pub(super) enum Place {
     Parameter { offset: u32, size: u32 },
 }
 
-/// What a name stands for in a function.
+/// The meaning of a name in a function.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Symbol {
     Register(Register),
@@ -88,7 +88,7 @@ impl Scope<'_> {
     }
 }
 
-/// What the module declares outside of functions.
+/// The names that the module declares outside of functions.
 pub(super) struct Globals<'a> {
     places: HashMap<&'a str, Place>,
     pub(super) functions: HashMap<&'a str, &'a Function<'a>>,

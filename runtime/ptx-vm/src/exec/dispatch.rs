@@ -10,7 +10,7 @@ use crate::program::{Handler, Instruction, Running};
 /// The instruction sets for which handlers are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// What every host of this target supports.
+    /// The instructions that every host of this target supports.
     Base,
     /// x86-64-v3: AVX2, FMA, F16C, BMI.
     #[cfg(target_arch = "x86_64")]

@@ -46,8 +46,8 @@ fn zeroed(count: u64) -> Option<Box<[AtomicU64]>> {
     if words.is_null() {
         return None;
     }
-    // SAFETY: the words were just allocated by the global allocator with the layout of such a slice, zero is a valid
-    // AtomicU64, and nothing else owns them.
+    // SAFETY: the words were just allocated by the global allocator with the layout of this slice. Zero is a valid
+    // AtomicU64, and nothing else owns the words.
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(words.cast::<AtomicU64>(), count)) })
 }
 

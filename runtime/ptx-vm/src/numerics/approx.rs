@@ -1,6 +1,6 @@
 //! The approximate functions (PTX ISA 9.7.3.13 to 9.7.3.23, 9.7.4.10, 9.7.4.11).
 //!
-//! Each is evaluated in `f64` with an error below 2^-40 of the result and rounded once, so a result is at most [`ULP`]
+//! Each is evaluated in `f64` with an error below 2^-40 of the result, and rounded once. So a result is at most [`ULP`]
 //! units from the true value. This is inside every bound of the document, but not equal to the bits of the hardware's
 //! tables. So compare with a GPU by the document's bound ([`Function::hardware_bound`]), never by bits. Infinities,
 //! NaN, signed zeros, subnormals and `.ftz` follow the document's tables.
@@ -328,7 +328,7 @@ fn upper(x: f64) -> f64 {
     }
 }
 
-/// `div.full{.ftz}.f32` and `div.approx{.ftz}.f32` where the divisor's magnitude is at most 2^126: the rounded quotient.
+/// `div.full{.ftz}.f32` and `div.approx{.ftz}.f32` if the divisor's magnitude is at most 2^126: the rounded quotient.
 /// For `approx` and 2^126 < |b| < 2^128 the document gives 0, or NaN for an infinite dividend.
 #[inline(always)]
 pub fn div<const FLUSH: bool>(a: f32, b: f32, full: bool) -> f32 {

@@ -1,6 +1,6 @@
 //! The shared-memory matrix descriptors of `wgmma` (PTX ISA 9.7.15.5.1), and the tiles that they describe.
 //!
-//! Bits: address / 16 in 0–13, leading byte offset / 16 in 16–29, stride byte offset / 16 in 32–45, base offset in
+//! Bits: address / 16 in 0–13, leading byte offset / 16 in 16–29, stride byte offset / 16 in 32–45; base offset in
 //! 49–51, swizzle in 62–63 (0 none, 1 128 B, 2 64 B, 3 32 B).
 //!
 //! A tile consists of 16-byte chunks of `T` elements, in *core matrices* of eight rows. With `R` the swizzle's row in

@@ -1,10 +1,10 @@
 //! Bit models of the tensor cores' dot products, per generation.
 //!
 //! The model (Xie et al., "MMA-Sim", arXiv 2511.10909, which reports equality with the hardware; not checked against
-//! hardware here): the accumulator and the exact products of a group are aligned to the largest exponent among them,
-//! truncated to a fixed number of fractional bits, and added exactly. The sum is truncated to `f32` (for `f16` it is
-//! rounded to nearest even). An operand's exponent is that of its format's normalised form. Subnormals and products are
-//! not normalised, and a zero has the exponent −126.
+//! hardware here): the accumulator and the exact products of a group are aligned to the largest exponent among them.
+//! They are truncated to a fixed number of fractional bits, and added exactly. The sum is truncated to `f32` (for `f16`
+//! it is rounded to nearest even). An operand's exponent is that of its format's normalised form. Subnormals and
+//! products are not normalised, and a zero has the exponent −126.
 //! - Ampere: 24 fractional bits, groups of 16 bytes of A (8 halves, 4 `.tf32`), one after the other.
 //! - Hopper `mma.sync` and `wgmma`: 25 bits, all of `k` in one group. `wgmma` of FP8: 13 bits, results cut to 13
 //!   mantissa bits.
@@ -298,7 +298,7 @@ fn normalise(unit: &Unit, sum: i64, exponent: i32) -> u32 {
     let bits = match unit.output {
         Output::F16 => F16.encode(number, Rounding::NearestEven) as u32,
         Output::F32 => toward_zero(F32, number),
-        // The same exponents with 13 mantissa bits, in the upper bits of an f32.
+        // f32's exponents with 13 mantissa bits, in the upper bits of an f32.
         Output::F32Short => toward_zero(Format { mantissa_bits: 13, ..F32 }, number) << 10,
     };
     let minus_zero = if unit.output == Output::F16 { 0x8000 } else { 0x8000_0000 };

@@ -1,6 +1,6 @@
 //! Correctly rounded sum, product, fused multiply-add, quotient and square root in every rounding mode.
 //!
-//! These work on [`Exact`] numbers of formats up to binary64 and keep a sticky bit far below the last place, so one
+//! These work on [`Exact`] numbers of formats up to binary64 and keep a sticky bit far below the last place. So one
 //! [`Format::encode`] afterwards is a single rounding. They are slow but obvious. Round-to-nearest `f32` and `f64` use
 //! the processor instead (see `float`), and are tested against these.
 

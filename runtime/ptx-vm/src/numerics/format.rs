@@ -96,7 +96,7 @@ pub enum Value {
 }
 
 /// `±mantissa · 2^exponent`, exactly, or with a *sticky* lowest bit. A function that must drop bits below the lowest
-/// one sets it, and keeps so many bits above it that rounding to the target format gives the same result.
+/// one sets it. It keeps enough bits above it that rounding to the target format gives the exact number's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exact {
     /// The sign. Zero has one, too.

@@ -1,8 +1,8 @@
-//! Fragment layouts: which lane and register holds which matrix element (PTX ISA 9.7.14.5 for `mma.sync`, `ldmatrix`,
+//! Fragment layouts: the lane and register of each matrix element (PTX ISA 9.7.14.5 for `mma.sync`, `ldmatrix`,
 //! `stmatrix`, `movmatrix`; 9.7.15.5 for `wgmma`).
 //!
-//! All dense `mma.sync` shapes follow one rule. With `group = lane / 4`, `thread = lane % 4` and `w` elements in a
-//! register (4 for bytes, 2 for halves, 1 for `.tf32` and `.f64`), part `p` of register `r` is
+//! All dense `mma.sync` shapes follow one rule. Let `group = lane / 4`, `thread = lane % 4`, and `w` elements in a
+//! register (4 for bytes, 2 for halves, 1 for `.tf32` and `.f64`). Part `p` of register `r` then is
 //! - A: row `group + 8·(r mod 2)`, column `w·thread + p + 4w·(r div 2)` (for the 8-row shapes: row `group`, column
 //!   `w·thread + p + 4w·r`),
 //! - B: row `w·thread + p + 4w·r`, column `group`,
@@ -24,8 +24,8 @@ pub struct Element {
     pub column: usize,
 }
 
-/// The element of A in part `part` of register `register`, for a shape with `rows` (8 or 16) rows and `width` elements
-/// in a register.
+/// The element of A in part `part` of register `register`. The shape has `rows` (8 or 16) rows and `width` elements in
+/// a register.
 #[inline(always)]
 pub const fn a_element(rows: usize, width: usize, lane: usize, register: usize, part: usize) -> Element {
     let (low_row, block) = if rows == 16 { (8 * (register % 2), register / 2) } else { (0, register) };

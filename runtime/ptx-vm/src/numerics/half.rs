@@ -48,8 +48,8 @@ impl super::format::Format {
     }
 }
 
-/// Rounds an `f64` to an odd `f32`: the last bit of an inexact result is set, so that a second rounding, to at most 22
-/// bits, gives the same as a single rounding (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums").
+/// Rounds an `f64` to an odd `f32`: the last bit of an inexact result is set. A second rounding, to at most 22 bits,
+/// then gives the result of a single rounding. (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums".)
 #[inline(always)]
 pub(super) fn to_odd_f32(x: f64) -> f32 {
     let nearest = x as f32;

@@ -1,9 +1,10 @@
 //! Tensor maps in im2col mode (PTX ISA §5.5.4): one copy reads the same element of a window at many places of images.
 //!
-//! Dimensions are those of images: channels, then one to three axes (W, H, D), then the images. The corners say where the
-//! window may begin: from `lower` to `size - 1 + upper` along each axis. A copy is given where it begins the first time,
-//! and the offsets of the window's element; it goes on along W, H, D and the images, by the element strides, back to the
-//! lower corner at each end, for as many *pixels* as the map says. Each pixel is a row of the box: so many channels.
+//! Dimensions are those of images: channels, then one to three axes (W, H, D), then the images. The corners say where
+//! the window may begin: from `lower` to `size - 1 + upper` along each axis. A copy is given where it begins the first
+//! time, and the offsets of the window's element. It goes on along W, H, D and the images, by the element strides. At
+//! each end it goes back to the lower corner, until it has as many *pixels* as the map says. Each pixel is a row of the
+//! box, with the map's number of channels.
 //!
 //! ```text
 //!   W of 5, corners -1 and -1, element stride 2, offset 2        base:      -1   1   3  | -1 ...   (at most 5 - 1 - 1)
@@ -257,8 +258,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every element of a copy, by its definition: the window's places of all images in one list, of which the copy
-        /// takes some from one on.
+        /// Every element of a copy, by its definition: a list has the window's places of all images, and the copy takes
+        /// some of it from one on.
         #[test]
         fn pixels_are_the_windows_elements(
             rank in 3usize..=5,

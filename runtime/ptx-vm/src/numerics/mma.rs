@@ -71,7 +71,7 @@ impl Mma {
     /// Checks a combination. `saturate` is `.satfinite`, which exists only for integers.
     ///
     /// # Errors
-    /// If PTX has no such instruction, or if this crate does not implement it (sub-byte integers, sparse A, `.f16`
+    /// If PTX lacks the instruction, or if this crate does not implement it (sub-byte integers, sparse A, `.f16`
     /// m8n8k4).
     pub fn new(
         shape: Shape,
@@ -136,7 +136,7 @@ impl Mma {
     }
 
     /// Checks that [`execute`](Self::execute) supports an arithmetic for this instruction. There is no bit-exact model
-    /// of FP8 before Hopper; such an instruction did not exist until Ada.
+    /// of FP8 before Hopper; FP8 products did not exist until Ada.
     ///
     /// # Errors
     /// If it does not.
@@ -208,8 +208,8 @@ impl Mma {
         self.store(&result, n, d);
     }
 
-    /// FP8 on Hopper, which has no such instruction. Its compiler widens to `.f16`, multiplies the elements for which
-    /// `k mod 4` is 0 or 1, accumulates the others onto that, and finally adds C, rounded to nearest (SASS of ptxas
+    /// FP8 on Hopper, which has no `mma.sync` of FP8. Its compiler widens to `.f16`, multiplies the elements for which
+    /// `k mod 4` is 0 or 1, and accumulates the others onto that. Finally it adds C, rounded to nearest (SASS of ptxas
     /// 13.5 for sm_90a: `F2FP.F16.E4M3.UNPACK_B`, two `HMMA` that start from zero, `FADD` or `HADD2`).
     fn fp8_through_f16(
         &self,

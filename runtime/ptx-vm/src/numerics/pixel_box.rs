@@ -1,4 +1,4 @@
-//! What tensor maps in im2col mode are made of, and what copies by them are refused for.
+//! Parts of tensor maps in im2col mode, and refusals of copies by them.
 
 use super::swizzle::Swizzle;
 use super::tensor_element::{Fill, MapElement};
@@ -7,7 +7,7 @@ use super::tensor_field::MAXIMUM_RANK;
 /// The most axes of an image.
 pub const MAXIMUM_AXES: usize = MAXIMUM_RANK - 2;
 
-/// What a copy moves in im2col mode.
+/// The pixels and channels of a copy in im2col mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PixelBox {
     /// Where the window may begin first, along W, H, D; 0 beyond the rank.
@@ -92,7 +92,7 @@ pub enum PixelError {
         dimension: usize,
         /// The offset.
         given: u16,
-        /// What it must be below.
+        /// The offset must be below it.
         limit: u32,
         /// The number of dimensions.
         rank: usize,

@@ -49,7 +49,7 @@ impl MapField {
         })
     }
 
-    /// The same field for a dimension, if it has dimensions; `None` if the dimension is out of range.
+    /// The field for a dimension, if it has dimensions; `None` if the dimension is out of range.
     pub fn of_dimension(self, dimension: usize) -> Option<Self> {
         let limit = if matches!(self, Self::GlobalStride(_)) { MAXIMUM_RANK - 1 } else { MAXIMUM_RANK };
         (dimension < limit).then_some(match self {

@@ -1,7 +1,7 @@
 //! Tensor maps: the 128-byte operands of tensor copies (`cp.async.bulk.tensor`, PTX ISA 9.7.9.27).
 //!
 //! [`TensorMap::encode`] checks every limit of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object
-//! Management") and gives 128 bytes in a layout of this crate, since the hardware's is not public. A kernel passes the
+//! Management"). It gives 128 bytes in a layout of this crate, since the hardware's is not public. A kernel passes the
 //! bytes on without reading them, so the same kernel works with both. [`super::tensor_box`] finds the bytes that a box
 //! covers. [`super::im2col`] has the other mode of maps.
 //!
@@ -69,7 +69,7 @@ pub(super) fn exactly<T>(what: &'static str, list: &[T], rank: usize, expected: 
     }
 }
 
-/// What maps of both modes have.
+/// The common arguments of maps of both modes.
 pub(super) struct Common<'a> {
     pub(super) element: MapElement,
     pub(super) address: u64,
@@ -147,7 +147,7 @@ impl TensorMap {
         Ok(map)
     }
 
-    /// The same that copies pixels.
+    /// The map, but copying pixels.
     pub(super) fn of_pixels(self, pixels: PixelBox) -> Result<Self, TensorMapError> {
         let map = Self { pixels: Some(pixels), ..self };
         map.check_inner()?;
@@ -291,7 +291,7 @@ impl TensorMap {
         self.swizzle.atom().max(128)
     }
 
-    /// What a copy moves in im2col mode; `None` in tiled mode.
+    /// The pixels and channels of a copy in im2col mode; `None` in tiled mode.
     pub const fn pixel_box(&self) -> Option<PixelBox> {
         self.pixels
     }
@@ -318,7 +318,7 @@ pub(super) struct Image {
     pub(super) swizzle: Swizzle,
     pub(super) nan_fill: bool,
     pub(super) address: u64,
-    /// Of dimensions 1 and up.
+    /// Strides of dimensions 1 and up.
     pub(super) strides: [u64; MAXIMUM_RANK - 1],
     pub(super) sizes: [u64; MAXIMUM_RANK],
     pub(super) box_sizes: [u16; MAXIMUM_RANK],

@@ -95,7 +95,7 @@ pub enum TensorMapError {
         corner: i32,
         /// The number of dimensions.
         rank: usize,
-        /// What it must be below.
+        /// The value must be below it.
         limit: i32,
     },
     /// Corners that leave no place.

@@ -95,7 +95,7 @@ impl Elements {
     }
 
     /// Applies an `imm-scale-a` or `imm-scale-b` of −1: flips the sign bit of every element. It has no effect on
-    /// integers, which have no such operand.
+    /// integers, which have no scale.
     pub fn negate(&mut self) {
         let sign = match self.operand {
             Operand::F16 | Operand::Bf16 => 0x8000,
@@ -145,7 +145,7 @@ impl Wgmma {
     /// Checks a combination. `saturate` is `.satfinite`, which exists only for integers.
     ///
     /// # Errors
-    /// If PTX has no such instruction.
+    /// If PTX lacks the instruction.
     pub fn new(
         n: usize,
         a: Operand,
@@ -416,7 +416,7 @@ mod tests {
                         };
                         let mut d = vec![[start(3.0); LANES]; wgmma.d_registers()];
                         columns.multiply(&a, 16 * warp, true, &mut d);
-                        // The same rows through registers, without the accumulator.
+                        // These rows through registers, without the accumulator.
                         let fragment: Vec<Lanes> = (0..4)
                             .map(|r| {
                                 std::array::from_fn(|lane| {

@@ -1,7 +1,7 @@
-//! What comes after an instruction for good.
+//! The code that can't return to an instruction.
 
-/// An aligned barrier of all threads of the block, or an instruction with a member mask, and the code after it from which it
-/// can't be reached again. A thread that executes this code without the instruction has gone around it.
+/// An aligned barrier of all threads of the block, or an instruction with a member mask; and the code after it from
+/// which control can't come back to it. A thread that executes this code without the instruction has gone around it.
 #[derive(Clone, Debug)]
 pub(crate) struct After {
     pub(crate) instruction: u32,

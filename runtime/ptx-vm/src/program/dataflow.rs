@@ -2,7 +2,7 @@
 
 use super::Row;
 
-/// What an instruction does with undefined values in its operands.
+/// The effect of undefined operands on an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
     /// Its results are undefined, too.
@@ -31,7 +31,7 @@ pub(crate) enum Passage {
     Uses,
 }
 
-/// What an instruction reads and writes.
+/// The rows that an instruction reads and writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effect<'a> {
     pub(crate) uses: &'a [Row],
@@ -52,7 +52,7 @@ struct Entry {
     passage: Passage,
 }
 
-/// What every instruction reads and writes.
+/// The rows that every instruction reads and writes.
 #[derive(Debug, Default)]
 pub(crate) struct Dataflow {
     entries: Vec<Entry>,
@@ -78,7 +78,7 @@ impl Dataflow {
         });
     }
 
-    /// What an instruction reads and writes.
+    /// The rows that an instruction reads and writes.
     pub(crate) fn of(&self, pc: u32) -> Effect<'_> {
         let Some(entry) = self.entries.get(pc as usize) else {
             let passage = Passage::Uses;

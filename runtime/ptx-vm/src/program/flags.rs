@@ -16,7 +16,7 @@ bitflags! {
         const STRONG = 1 << 1;
         const ACQUIRE = 1 << 2;
         const RELEASE = 1 << 3;
-        /// A weak load whose value is only a guess, which an `atom.cas` at the same address checks. It may meet atomics
+        /// A weak load with a value that is only a guess: an `atom.cas` at its address checks it. It may meet atomics
         /// without a race, because loops that build other atomics from `atom.cas` do this.
         const GUESS = 1 << 6;
         /// The address is generic, and must be in shared memory.

@@ -7,7 +7,7 @@ use crate::syntax::ast::Location;
 /// Row number in a warp's register file.
 pub(crate) type Row = u32;
 
-/// What the warp does after an instruction.
+/// The warp's next step after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Flow {

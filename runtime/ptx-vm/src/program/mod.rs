@@ -87,7 +87,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// What comes after an instruction with a member mask.
+    /// The code after an instruction with a member mask that can't return to it.
     pub(crate) fn after_collective(&self, pc: u32) -> Option<&After> {
         let found = self.after_collectives.binary_search_by_key(&pc, |after| after.instruction);
         found.ok().map(|place| &self.after_collectives[place])

@@ -5,7 +5,7 @@ use super::Row;
 /// The value that fills a row before a warp starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// The same 32 or 64 bits in every lane.
+    /// One constant of 32 or 64 bits in every lane.
     Constant(u64),
     /// The address of a module variable plus an offset.
     Variable { index: usize, offset: i64 },

@@ -3,7 +3,7 @@
 //! Each component of a clock belongs to an *actor* of a cluster: the threads of a warp, its `cp.async` copies, its bulk
 //! copies, a warpgroup's `wgmma`, or the bulk copies that complete on an mbarrier. A value `k` means "everything that
 //! this actor did with a stamp up to `k`". Lanes of a warp share a counter, so an entry is usually one number for all
-//! lanes. What only some lanes released is kept beside it as an exception.
+//! lanes. Accesses that only some lanes released are kept beside it as an exception.
 
 /// "These lanes of this actor, up to this clock."
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct ActorClock {
 }
 
 impl ActorClock {
-    /// What is known of all lanes of every actor; a missing entry is 0.
+    /// The clock up to which all lanes of every actor are known; a missing entry is 0.
     #[inline]
     pub(super) fn full(&self) -> &[u32] {
         &self.full

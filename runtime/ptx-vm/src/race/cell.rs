@@ -2,15 +2,15 @@
 //!
 //! A cell has the last weak write and all later accesses, as far as they matter to some later access: an access makes
 //! room for one that is ordered after it and at least as exposed. Nobody knows most reads of most kernels, since their
-//! blocks end without having released anything to others. Such a read races with every later write, and so
-//! it stands for all other reads.
+//! blocks end without having released anything to others. An unknown read races with every later write, and so it
+//! stands for all other reads.
 
 use super::rules::{Chain, Fate, Judge, is_weak_read, renew, stands_for};
 use super::spill::Spill;
 use super::stamp::{Stamp, WRITES};
 
-/// One cell: the last weak write, and later accesses that are not ordered among each other: reads, and strong writes,
-/// many of which may meet.
+/// One cell: the last weak write, and later accesses that are not ordered among each other. These are reads, and strong
+/// writes that may meet.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Cell<const READS: usize> {
@@ -21,7 +21,7 @@ pub(super) struct Cell<const READS: usize> {
 impl<const READS: usize> Cell<READS> {
     pub(super) const EMPTY: Self = Self { write: Stamp::NONE, since: [Stamp::NONE; READS] };
 
-    /// The same accesses, by other lanes, with a list of its own.
+    /// Gives the accesses to other lanes, with a list of its own.
     pub(super) fn by(mut self, lanes: u32, spill: &mut Spill) -> Self {
         self.write.lanes = lanes;
         for slot in &mut self.since {
@@ -33,7 +33,7 @@ impl<const READS: usize> Cell<READS> {
         self
     }
 
-    /// The same cell, with a list of its own.
+    /// Copies the cell, with a list of its own.
     pub(super) fn duplicate(mut self, spill: &mut Spill) -> Self {
         if let Some(list) = self.list() {
             self.since[READS - 1] = self.since[READS - 1].with_list(spill.copy(list, None));

@@ -45,8 +45,8 @@ impl Warp {
         self.tick();
     }
 
-    /// What a strong write of this lane releases because of an earlier fence at GPU scope, by itself or by a thread
-    /// with which it has synchronised.
+    /// The knowledge that a strong write of this lane releases because of an earlier fence at GPU scope. The fence is
+    /// its own or that of a thread with which it has synchronised.
     pub(super) fn published(&self, lane: u32) -> Option<Knowledge> {
         let known = self.knowledge(lane);
         if known.device.is_empty() && self.own.device_fence[lane as usize] == 0 {
@@ -58,7 +58,8 @@ impl Warp {
         Some(published)
     }
 
-    /// What a strong write of this lane releases because of its earlier fence at a narrower scope, and this scope.
+    /// The knowledge that a strong write of this lane releases because of its earlier fence at a narrower scope; and
+    /// this scope.
     pub(super) fn fenced(&self, lane: u32) -> Option<(Knowledge, Scope)> {
         let pending = self.releases.as_ref()?[lane as usize].as_ref()?;
         let mut knowledge = (*pending.knowledge).clone();
@@ -74,7 +75,7 @@ impl Warp {
             || self.own.device_fence.iter().any(|&clock| clock != 0)
     }
 
-    /// What a relaxed arrival of these lanes releases because of earlier fences.
+    /// Adds the knowledge that a relaxed arrival of these lanes releases because of earlier fences.
     pub(super) fn release_fenced(&self, lanes: u32, to: &mut Knowledge) {
         for lane in lanes_of(lanes) {
             self.fenced(lane).iter().for_each(|(knowledge, _)| to.join(knowledge));
@@ -92,8 +93,8 @@ impl Warp {
         }
     }
 
-    /// What strong reads have seen that no fence of these lanes has acquired: reads of these lanes, or of others that
-    /// they met at barriers.
+    /// The values that strong reads have seen and that no fence of these lanes has acquired: reads of these lanes, or
+    /// of others that they met at barriers.
     pub(super) fn unfenced(&self, lanes: u32) -> Option<Seen> {
         let own = self
             .acquires
@@ -109,8 +110,9 @@ impl Warp {
         })
     }
 
-    /// These lanes have met others at a barrier whose strong reads have seen `seen`. A fence by each of these lanes is
-    /// then as good as a fence by the others (one thread's atomic, a barrier, every thread's `__threadfence`).
+    /// These lanes have met others at a barrier, and strong reads of the others have seen `seen`. A fence by each of
+    /// these lanes is then as good as a fence by the others. (An example: one thread's atomic, a barrier, every
+    /// thread's `__threadfence`.)
     pub(super) fn carry(&mut self, lanes: u32, seen: &Arc<Seen>) {
         // It contains what these lanes brought to the barrier.
         self.carried.iter_mut().for_each(|(mask, _)| *mask &= !lanes);

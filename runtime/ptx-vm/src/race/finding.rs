@@ -38,7 +38,7 @@ pub trait Names {
     fn buffer(&self, space: Space, address: u64) -> Option<(String, u64)>;
 }
 
-/// What performed an access.
+/// The performer of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Agent {
     /// The threads themselves.
@@ -168,8 +168,8 @@ pub enum RaceCause {
     /// They are ordered, but one is by the generic and one by the asynchronous proxy, with no `fence.proxy.async`
     /// between.
     ProxyFence,
-    /// They are ordered, but a copy reads its tensor map, which a thread has written, and no
-    /// `fence.proxy.tensormap::generic.release` and then `.acquire` of the map is between.
+    /// They are ordered, but a copy reads its tensor map, which a thread has written. Between them,
+    /// `fence.proxy.tensormap::generic.release` and then `.acquire` of the map are missing.
     TensorMapFence,
     /// Both are strong, but the scope of one does not include the other.
     NarrowScope,
@@ -178,8 +178,8 @@ pub enum RaceCause {
     MixedSizes,
     /// The previous kernel wrote, and `griddepcontrol.wait` has not been executed.
     PreviousKernel,
-    /// The access is by a kernel before the previous one. The previous kernel has never executed `griddepcontrol.wait`,
-    /// so its end, which is all that this kernel's wait ensures, does not mean that the earlier kernel has ended.
+    /// The access is by a kernel before the previous one. This kernel's wait ensures only that the previous kernel has
+    /// ended. That kernel has never executed `griddepcontrol.wait`, so the earlier kernel may still run.
     EarlierKernel,
     /// This kernel wrote it, and reads it through the non-coherent cache.
     NonCoherent,

@@ -21,7 +21,7 @@ const CHUNK: u64 = 1 << CHUNK_BITS;
 /// The number of reads that a cell holds before it needs a list.
 const READS: usize = 2;
 
-/// What one release sequence has released.
+/// The knowledge that one release sequence has released.
 #[derive(Debug, Default)]
 struct Sequence {
     /// At GPU or system scope, from any cluster, in exported form.
@@ -68,11 +68,11 @@ impl Sequence {
     }
 }
 
-/// What has been released to one address.
+/// The knowledge that has been released to one address.
 ///
 /// A strong read is announced before it is performed and looked up afterwards, and other workers may write in between.
-/// So when a new release sequence replaces an old one, the old one is kept as long as an announced reader may have read
-/// its value.
+/// So when a new release sequence replaces an old one, the old one is kept. It stays as long as an announced reader may
+/// have read its value.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     current: Sequence,
@@ -99,7 +99,8 @@ impl Place {
         self.readers += 1;
     }
 
-    /// What a member of `cluster` may have seen, in exported form. `expected` tells whether the read was announced.
+    /// The knowledge that a member of `cluster` may have seen, in exported form. `expected` tells whether the read was
+    /// announced.
     pub(super) fn seen_by(&mut self, cluster: u32, wide: bool, expected: bool) -> Knowledge {
         let mut seen = Knowledge::default();
         self.current.add_seen_by(cluster, wide, &mut seen);
@@ -171,8 +172,8 @@ pub(super) struct Piece {
     pub(super) first: u64,
     /// Number of bytes.
     pub(super) length: u32,
-    /// Bytes of each lane, if the lanes of the stamp are neighbours and access the bytes side by side, from a multiple of
-    /// that on: a power of two up to 16. 0 if all of them access all bytes.
+    /// Bytes of each lane if the lanes of the stamp are neighbours and access the bytes side by side. It is a power of
+    /// two up to 16, and the first byte is at a multiple of it. 0 if all of them access all bytes.
     pub(super) each: u32,
     pub(super) stamp: Stamp,
     /// The lanes from whose point of view it is judged, if `each` is 0.
@@ -250,8 +251,8 @@ impl GlobalHistory {
         self.waited.store(true, Ordering::Relaxed);
     }
 
-    /// Reserves actor numbers for a launch. Gives the first of this launch, the first of the previous one, and those of
-    /// launches that may still run when the previous one has ended.
+    /// Reserves actor numbers for a launch. Gives the first number of this launch and of the previous one. Also gives
+    /// those of launches that may still run when the previous one has ended.
     pub(super) fn begin_launch(&self, actors: u64, overlaps: bool) -> Option<(u32, u32, (u32, u32))> {
         let mut numbers = lock(&self.numbers);
         // The largest number is reserved for the shadow.

@@ -39,7 +39,7 @@ pub(super) struct Eyes<'a> {
 }
 
 impl<'a> Eyes<'a> {
-    /// An access by threads, of which nothing else is known.
+    /// An access by threads, without further facts.
     pub(super) fn new(launch: &'a Detector, warp: &'a Warp, lanes: u32, space: Space, found: &'a mut Found) -> Self {
         let layout = &launch.layout;
         Self {
@@ -62,7 +62,7 @@ impl<'a> Eyes<'a> {
 }
 
 impl Eyes<'_> {
-    /// What the proxy of the access sees of generic writes.
+    /// The generic writes that the proxy of the access sees.
     fn proxy<'k>(&self, knowledge: &'k Knowledge) -> Option<&'k Clock> {
         match (self.map, self.space) {
             (Some(map), _) => knowledge.maps.seen(map),

@@ -10,7 +10,7 @@ use super::tensor_map::MapProxy;
 /// each memory that the fence can name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Knowledge {
-    /// What happened before.
+    /// The accesses that happened before.
     pub(super) happened: Clock,
     /// The part of it, in shared memory, that the asynchronous proxy sees.
     pub(super) shared_proxy: Clock,

@@ -19,9 +19,9 @@ pub(super) struct Seen {
 /// The knowledge that arrivals bring to an mbarrier.
 #[derive(Clone, Debug, Default)]
 struct Collected {
-    /// What completed phases pass to waiting threads.
+    /// The knowledge that completed phases pass to waiting threads.
     completed: Knowledge,
-    /// What the current phase has collected.
+    /// The knowledge that the current phase has collected.
     pending: Knowledge,
 }
 
@@ -137,7 +137,7 @@ impl Mbarrier {
         }
     }
 
-    /// What completed phases pass to threads that wait, at block scope or at a wider one.
+    /// The knowledge that completed phases pass to threads that wait, at block scope or at a wider one.
     pub(super) fn completed(&self, is_wide: bool) -> &Knowledge {
         match &self.near {
             Some(near) if !is_wide => &near.completed,

@@ -7,8 +7,8 @@
 //! Clocks, shadow memory, findings and their text belong here. Execution, bounds checks, initialisation checks (those
 //! are part of the memory) and scheduling don't.
 //!
-//! The rules are those of the PTX ISA's memory consistency model (chapter 8) and of the chapters on asynchronous
-//! operations (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`).
+//! The rules are those of the PTX ISA's memory consistency model (chapter 8). Further rules are in the chapters on
+//! asynchronous operations (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`).
 
 mod actor_clock;
 mod actors;

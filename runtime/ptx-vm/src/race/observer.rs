@@ -8,8 +8,8 @@
 //!
 //! * [`block_begin`](Observer::block_begin) for every block of the cluster before any instruction of the cluster.
 //! * [`access`](Observer::access) **before** the access is performed, once per executed memory instruction of a warp.
-//! * [`observed`](Observer::observed) **after** a strong read or an atomic was performed (same arguments), so that what
-//!   another worker released is seen by whoever read its flag.
+//! * [`observed`](Observer::observed) **after** a strong read or an atomic was performed (with the same arguments). So
+//!   the reader of a flag sees the accesses that another worker released by it.
 //! * Everything that releases (arrivals, fences) **before** its effect can be seen by others; everything that acquires
 //!   (successful waits, completed barriers) **after** it has succeeded and before the next instruction of those lanes.
 //! * Asynchronous operations are announced **when they are issued**, whatever the completion mode; only the counts of an
@@ -19,8 +19,8 @@
 //!
 //! # Addresses
 //!
-//! Global addresses are the machine's. Shared addresses are made by [`shared_address`] from the rank of the owning block
-//! in its cluster and the offset in its shared memory, for a block's own memory too.
+//! Global addresses are the machine's. Shared addresses, also of a block's own memory, are made by [`shared_address`].
+//! It takes the rank of the owning block in its cluster and the offset in its shared memory.
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ pub const fn shared_offset(address: u64) -> u32 {
     address as u32
 }
 
-/// The place of an execution: which lanes execute which instruction.
+/// The place of an execution: the lanes and the instruction that they execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     /// Rank of the block in its cluster; 0 without clusters.
@@ -67,7 +67,7 @@ pub enum Space {
     Global,
 }
 
-/// What an access does to memory.
+/// The effect of an access on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `ld`, `ldmatrix`, …
@@ -86,9 +86,9 @@ pub enum Kind {
 pub enum Order {
     /// An ordinary access.
     Weak,
-    /// A weak load whose value is only a guess, which an `atom.cas` at the same address checks: loops that build other
-    /// atomics do this. It may meet atomics as a relaxed one does, but it observes nothing, and
-    /// [`Observer::observed`] is not called.
+    /// A weak load with a value that is only a guess: an `atom.cas` at its address checks it. Loops that build other
+    /// atomics do this. It may meet atomics as a relaxed one does, but it observes nothing, and [`Observer::observed`]
+    /// is not called.
     Guess,
     /// Strong, but without any order by itself.
     Relaxed,
@@ -159,10 +159,10 @@ pub struct Access<'a> {
     /// For plain writes: tells whether two lanes write the same bytes. Two lanes of one instruction that write
     /// different values to the same place are a race. Without this function, values are assumed to differ.
     pub same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
-    /// For plain writes: tells whether a lane writes the bytes that are there already. Such a write over another plain
-    /// write is a harmless race, whichever comes first: compilers let every warp write a value that only one needs to
-    /// write, and blocks set a flag that others have set. But it depends on the data, so
-    /// [`LaunchShape::same_values`](super::LaunchShape::same_values) requests that such races are reported.
+    /// For plain writes: tells whether a lane writes the bytes that are there already. Over another plain write it is a
+    /// harmless race, whichever comes first: compilers let every warp write a value that only one needs to write, and
+    /// blocks set a flag that others have set. But it depends on the data, so
+    /// [`LaunchShape::same_values`](super::LaunchShape::same_values) requests reports of it.
     pub unchanged: Option<&'a dyn Fn(u32) -> bool>,
     /// `ld.global.nc`: nobody may write the data while the kernel runs (PTX ISA 9.7.9.9).
     pub non_coherent: bool,
@@ -397,8 +397,8 @@ pub trait Observer: Send {
         let _ = (at, addresses);
     }
     /// `mbarrier.arrive*`, before its effect. If it completes the phase, [`mbarrier_phase`](Self::mbarrier_phase)
-    /// follows. If several lanes arrive at one mbarrier and a phase completes between them, this is called once for the
-    /// lanes before and once for the lanes after.
+    /// follows. If several lanes arrive at one mbarrier and a phase completes between them, this is called twice: for
+    /// the lanes before, and for the lanes after.
     fn mbarrier_arrive(&mut self, at: At, arrival: &MbarrierArrival<'_>) {
         let _ = (at, arrival);
     }

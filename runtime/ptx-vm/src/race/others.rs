@@ -132,7 +132,7 @@ impl Others {
         *self = Self::default();
     }
 
-    /// What is known of one cluster.
+    /// The known clock of one cluster.
     pub(super) fn get(&self, cluster: u32) -> Option<&ActorClock> {
         if !fits(cluster, self.height) {
             return None;

@@ -19,12 +19,12 @@ pub(super) struct LaneDone {
 pub(super) struct PendingRelease {
     pub(super) knowledge: Arc<Knowledge>,
     pub(super) clock: u32,
-    /// What the lane had waited for at the fence.
+    /// The work for which the lane had waited at the fence.
     pub(super) done: LaneDone,
     pub(super) scope: Scope,
 }
 
-/// What a strong read has seen; a later fence acquires it.
+/// The knowledge that a strong read has seen; a later fence acquires it.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     /// In a place of the own cluster.

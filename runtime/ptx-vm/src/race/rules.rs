@@ -2,7 +2,7 @@
 
 use super::stamp::Stamp;
 
-/// What others can know of an earlier access.
+/// Whether others can know an earlier access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// They may come to know it.
@@ -38,7 +38,7 @@ pub(super) trait Judge {
     fn sees_by_lane(&self, earlier: &Stamp, now: &Stamp) -> bool;
     /// Like [`sees`](Self::sees), but false if the answer would take long. It is used to forget ordered accesses.
     fn sees_at_once(&self, earlier: &Stamp) -> bool;
-    /// What others can know of an earlier access.
+    /// Whether others can know an earlier access.
     fn fate(&self, earlier: &Stamp) -> Fate;
     /// Whether two accesses may meet without a race: both are strong, and their scopes include each other.
     fn may_meet(&self, earlier: &Stamp, later: &Stamp) -> bool;

@@ -1,8 +1,8 @@
 //! Shadow memory: for each cell, its last write, and the accesses since.
 //!
 //! At first a cell stands for 16 bytes. In pages with finer accesses it stands for fewer, down to one. So tiles that
-//! are moved in 16-byte pieces stay cheap, and neighbouring half-precision elements are still told apart. A page whose
-//! accesses were all made by neighbouring lanes side by side has one cell for each such row: see [`strip`](super::strip).
+//! are moved in 16-byte pieces stay cheap, and neighbouring half-precision elements are still told apart. A page has
+//! one cell for each row, if neighbouring lanes made all of its accesses side by side: see [`strip`](super::strip).
 
 use super::Space;
 use super::cell::Cell;
@@ -212,8 +212,8 @@ impl<const READS: usize> Shadow<READS> {
         }
     }
 
-    /// Checks an access of neighbouring lanes, `each` bytes by each of them (a power of two up to 16), side by side from
-    /// `first` on, a multiple of that.
+    /// Checks an access of neighbouring lanes, side by side from `first` on. Each lane accesses `each` bytes (a power
+    /// of two up to 16), and `first` is a multiple of `each`.
     pub(super) fn check_row<J: Judge>(&mut self, origin: u64, first: u32, each: u32, now: &Stamp, judge: &mut J) {
         const PAGE32: u32 = PAGE as u32;
         let (mut at, mut lane) = (first, now.lanes.trailing_zeros());

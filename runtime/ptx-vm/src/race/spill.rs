@@ -93,8 +93,8 @@ impl Spill {
         self.held -= before - list.len();
     }
 
-    /// Records an access in a list. Gives a lost read that stands for all weak reads of the list, if the list had to be
-    /// searched for those that are no longer needed. It is no longer in the list.
+    /// Records an access in a list. If the list is full, it is searched for accesses that are no longer needed. Then a
+    /// lost read that stands for all weak reads of the list, if there is one, is taken out of it and given.
     pub(super) fn insert<J: Judge>(&mut self, number: u32, now: &Stamp, judge: &J) -> Option<Stamp> {
         let list = &mut self.lists[number as usize];
         let start = list.partition_point(|slot| slot.actor < now.actor);

@@ -1,7 +1,7 @@
 //! Reads that groups of a warp's lanes make at equal distances, each remembered as one.
 //!
-//! So tiles in shared memory are mostly read: lanes, or groups of lanes that read one place, read neighbouring places, or
-//! one element of each neighbouring vector. As long as the warp knows of every write to the page, such a read races with
+//! Tiles in shared memory are mostly read so: lanes, or groups of lanes that read one place, read neighbouring places,
+//! or one element of each neighbouring vector. If the warp knows of every write to the page, the read races with
 //! nothing there, and only later writes have to meet it. It is then remembered once, not in each cell.
 
 use super::rules::Judge;
@@ -27,7 +27,7 @@ pub(super) struct Spread {
     pub(super) each: u32,
     /// The distance in bytes from one group's place to the next one's, at least what one reads.
     pub(super) stride: u32,
-    /// The lanes of the first group. Those of the next are `step` more.
+    /// The lanes of the first group. The lanes of the next group are `step` more.
     pub(super) lanes: u32,
     pub(super) step: u32,
 }
@@ -82,7 +82,7 @@ struct OfWarp {
     words: u64,
 }
 
-/// What one page has of such reads.
+/// The spread reads of one page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spreads {
     /// By the warp's number in its block.
@@ -104,7 +104,7 @@ impl Spreads {
             if self.crowded || !self.writers.iter().all(|write| judge.sees_at_once(write)) {
                 return false;
             }
-            // What a warp knows, it never forgets.
+            // A warp never forgets what it knows.
             self.informed |= bit;
         }
         true

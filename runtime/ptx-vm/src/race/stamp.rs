@@ -44,13 +44,13 @@ impl Stamp {
         Self { clock, actor, lanes, site: pc << SITE_SHIFT | strength | writes }
     }
 
-    /// The same access by other lanes.
+    /// Gives the access other lanes.
     #[inline]
     pub(super) fn by(self, lanes: u32) -> Self {
         Self { lanes, ..self }
     }
 
-    /// The same access, made by all lanes as one, as `ldmatrix` and `stmatrix` do.
+    /// Marks the access as made by all lanes as one, as `ldmatrix` and `stmatrix` do.
     pub(super) fn joint(self) -> Self {
         Self { site: self.site | JOINT, ..self }
     }
@@ -60,12 +60,12 @@ impl Stamp {
         self.site & (STRONG | JOINT) == JOINT
     }
 
-    /// The same strong write, as a [current](Self::is_current) one.
+    /// Marks the strong write as [current](Self::is_current).
     pub(super) fn current(self) -> Self {
         Self { site: self.site | CURRENT, ..self }
     }
 
-    /// The same strong read or atomic, as an [informed](Self::is_informed) one.
+    /// Marks the strong read or atomic as [informed](Self::is_informed).
     pub(super) fn informed(self) -> Self {
         Self { site: self.site | INFORMED, ..self }
     }
@@ -109,14 +109,14 @@ impl Stamp {
         (self.site ^ other.site) & (STRONG | SCOPE_MASK | WRITES | CURRENT | INFORMED | sizes) == 0
     }
 
-    /// Whether every strong access that may meet this one may also meet the other one, as far as that depends on strength,
-    /// scope and size.
+    /// Whether every strong access that may meet this one may also meet the other one. Only strength, scope and size
+    /// count.
     #[inline]
     pub(super) fn is_no_stronger(&self, other: &Self) -> bool {
         !self.is_strong() || other.is_strong() && self.scope() <= other.scope() && self.is_as_wide(other)
     }
 
-    /// The same access in elements of a number of bytes.
+    /// Gives the access elements of a number of bytes.
     pub(super) fn in_elements(self, bytes: u32) -> Self {
         let size = if bytes.is_power_of_two() && bytes <= 8 { bytes.ilog2() + 1 } else { 0 };
         Self { site: self.site & !(SIZE_MASK << SIZE_SHIFT) | size << SIZE_SHIFT, ..self }

@@ -1,9 +1,8 @@
 //! Strips: bytes that neighbouring lanes of a warp access side by side, a piece each.
 //!
-//! Nearly all accesses to global memory are of this kind, and the next access to the same bytes usually is, too, with the
-//! same lane at each place. So one cell can stand for all lanes, which saves most of the shadow's memory and time. When
-//! an access is of another kind, or it takes the single lanes to tell whether it is ordered, the page gets a cell for
-//! each lane.
+//! Nearly all accesses to global memory are of this kind. The next access to these bytes usually is, too, with the same
+//! lane at each place. So one cell can stand for all lanes, which saves most of the shadow's memory and time. The page
+//! gets a cell for each lane if an access is of another kind, or if its order depends on the single lanes.
 
 use super::cell::Cell;
 use super::rules::{Chain, Fate, Judge};

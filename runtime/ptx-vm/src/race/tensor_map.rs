@@ -1,7 +1,8 @@
-//! What threads know of tensor maps in global memory, which copies read through a proxy of their own.
+//! Knowledge of threads about tensor maps in global memory, which copies read through a proxy of their own.
 //!
-//! A copy sees what threads have written to its map if a `fence.proxy.tensormap::generic.release` after the write and then
-//! a `fence.proxy.tensormap::generic.acquire` of that map are on the path to it (PTX ISA 9.7.13.4, 8.9.2).
+//! A copy sees a thread's write to its map if two fences are on the path to it: first a
+//! `fence.proxy.tensormap::generic.release` after the write, then a `fence.proxy.tensormap::generic.acquire` of that
+//! map (PTX ISA 9.7.13.4, 8.9.2).
 
 use super::clock::Clock;
 use std::collections::BTreeMap;
@@ -12,9 +13,9 @@ pub(super) struct MapProxy(Option<Box<Maps>>);
 
 #[derive(Clone, Debug, Default)]
 struct Maps {
-    /// What is before a release.
+    /// The accesses before a release.
     released: Clock,
-    /// What the tensor-map proxy sees of the map at an address.
+    /// The accesses that the tensor-map proxy sees of the map at an address.
     acquired: BTreeMap<u64, Clock>,
 }
 
@@ -59,7 +60,7 @@ impl MapProxy {
         }
     }
 
-    /// What the tensor-map proxy sees of a map.
+    /// The accesses that the tensor-map proxy sees of a map.
     pub(super) fn seen(&self, map: u64) -> Option<&Clock> {
         self.0.as_ref()?.acquired.get(&map)
     }

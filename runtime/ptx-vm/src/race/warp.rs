@@ -1,7 +1,7 @@
 //! The knowledge of a warp and its lanes.
 //!
 //! The lanes of a warp share one counter, which advances whenever something is released. So an access is stamped with
-//! the warp's actor, the counter and the lanes. A lane's own accesses are always ordered for that lane. Those of its
+//! the warp's actor, the counter and the lanes. A lane's own accesses are always ordered for that lane. Accesses of its
 //! neighbours are ordered only after a `bar.warp.sync` or a wider barrier has brought them together. As long as all
 //! lanes know the same (the usual case) there is one [`Knowledge`] for all.
 
@@ -24,7 +24,7 @@ pub(super) const BULK_READS: u32 = 2;
 /// Writes of its bulk copies that complete by group.
 pub(super) const BULK_WRITES: u32 = 3;
 
-/// What one lane knows of its own actions, without any synchronisation.
+/// One lane's knowledge of its own actions, without any synchronisation.
 #[derive(Debug, Default)]
 pub(super) struct Own {
     /// The epoch of `cp.async` that was waited for.
@@ -36,10 +36,10 @@ pub(super) struct Own {
     /// The warp's clock at the last proxy fence for shared memory, and the value of `copied` then.
     pub(super) shared_fence: [u32; 32],
     shared_copied: [u32; 32],
-    /// The same for global memory.
+    /// Clock and `copied` at the last proxy fence for global memory.
     global_fence: [u32; 32],
     global_copied: [u32; 32],
-    /// The same for fences at GPU scope.
+    /// Clock and epochs at the last fence at GPU scope.
     pub(super) device_fence: [u32; 32],
     device_done: Done,
 }
@@ -53,7 +53,7 @@ struct Done {
 }
 
 impl Own {
-    /// What a lane has waited for so far.
+    /// The work for which a lane has waited so far.
     pub(super) fn done(&self, lane: usize) -> LaneDone {
         LaneDone { copied: self.copied[lane], bulk_read: self.bulk_read[lane], bulk_written: self.bulk_written[lane] }
     }
@@ -81,9 +81,9 @@ pub(super) struct Warp {
     pub(super) clock: u32,
     /// The counter when something was last passed on. Accesses since then are known to others all or none.
     pub(super) passed: u32,
-    /// What every lane knows.
+    /// The knowledge of every lane.
     pub(super) base: Knowledge,
-    /// What a lane knows in addition; it contains `base`.
+    /// Further knowledge of each lane; it contains `base`.
     pub(super) beyond: Option<Box<[Option<Box<Knowledge>>; 32]>>,
     pub(super) own: Own,
     pub(super) copies: Groups,
@@ -96,8 +96,8 @@ pub(super) struct Warp {
     pub(super) apart: Vec<u64>,
     pub(super) releases: Option<Box<[Option<PendingRelease>; 32]>>,
     pub(super) acquires: Option<Box<[Option<Box<Seen>>; 32]>>,
-    /// What strong reads of other lanes have seen, if these lanes have met them at a barrier since. A fence acquires
-    /// it.
+    /// The values that strong reads of other lanes have seen, if these lanes have met them at a barrier since. A fence
+    /// acquires it.
     pub(super) carried: Vec<(u32, Arc<Seen>)>,
 }
 
@@ -155,7 +155,7 @@ impl Warp {
         }
     }
 
-    /// What a lane knows (without [`Own`]).
+    /// A lane's knowledge (without [`Own`]).
     #[inline]
     pub(super) fn knowledge(&self, lane: u32) -> &Knowledge {
         match &self.beyond {
@@ -245,7 +245,7 @@ impl Warp {
         self.clock += 1;
     }
 
-    /// Passes everything that these lanes know and did to `to`. What they do from now on is not included.
+    /// Passes everything that these lanes know and did to `to`. Their later actions are not included.
     pub(super) fn release(&mut self, lanes: u32, to: &mut Knowledge) {
         self.join_lanes(lanes, to);
         self.add_own(lanes, self.clock, to);
@@ -264,7 +264,7 @@ impl Warp {
         self.learn(lanes, |knowledge| knowledge.join(from));
     }
 
-    /// The same for the content of a global place.
+    /// Lets these lanes learn the knowledge of a global place.
     pub(super) fn acquire_global(&mut self, lanes: u32, from: &Knowledge, wide: bool) {
         let cluster = self.cluster;
         self.learn(lanes, |knowledge| knowledge.join_imported(cluster, from, wide));

@@ -39,7 +39,7 @@ impl Builder {
         Device::of_recorder(arch, Recorder { form: Output::Cubin, into: self.0.clone() })
     }
 
-    /// The same for [`Device::emulated`], which runs PTX.
+    /// A target for [`Device::emulated`], which runs PTX.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture than `SM_80` and `SM_90A`.
@@ -74,7 +74,7 @@ impl Builder {
         self.len() == 0
     }
 
-    /// The bytes of the bundle. The same kernels give the same bytes.
+    /// The bytes of the bundle. Equal kernels give equal bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         file::write(&self.0.made_by(), &self.0.kernels())

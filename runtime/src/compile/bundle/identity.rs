@@ -33,21 +33,21 @@ pub(super) fn target(arch: Arch, form: Output) -> String {
 }
 
 /// The hash of everything in a source that affects what runs. The source's name is left out, and so are comments and
-/// `#line` directives, which name files of the machine on which it was written. The sites of failures are those of the
+/// `#line` directives: they name files of the machine on which it was written. The sites of failures are those of the
 /// program that looks the kernel up.
 pub(super) fn text_of(source: &Source) -> CacheKey {
     let mut parts: Vec<&[u8]> = vec![b"epilogue bundles 1", source.entry.as_bytes()];
     parts.extend(source.options.iter().map(String::as_bytes));
     parts.push(b"code");
-    // If a line that begins like a comment may be something else, or if line numbers may be used as values, the whole
-    // text is hashed.
+    // The whole text is hashed if a line like a comment may be something else, or if line numbers may be used as
+    // values.
     let has = |token: &&str| source.code.contains(*token);
     let as_it_is = has_raw_string(&source.code) || ["__LINE__", "__FILE__", "/*"].iter().any(has);
     let mut continued = false;
     for line in source.code.lines() {
         let start = line.trim_start();
         let means_nothing = start.is_empty() || start.starts_with("//") || start.starts_with("#line ");
-        // A backslash joins a line with the next one; such lines are hashed.
+        // A backslash joins a line with the next one; these lines are hashed.
         let tied = continued || line.ends_with('\\');
         continued = line.ends_with('\\');
         if as_it_is || tied || !means_nothing {

@@ -105,7 +105,7 @@ impl Bundle {
         })
     }
 
-    /// Who made it: this library's version and NVRTC's.
+    /// Its makers: this library's version and NVRTC's.
     #[must_use]
     pub fn made_by(&self) -> &str {
         &self.0.made_by

@@ -28,7 +28,7 @@ pub(super) fn version() -> &'static str {
     concat!("epilogue ", env!("CARGO_PKG_VERSION"))
 }
 
-/// What has been compiled so far. Cloning gives another handle.
+/// The kernels that have been compiled so far. Cloning gives another handle.
 #[derive(Clone, Default)]
 pub(super) struct Recording(Arc<Kept>);
 
@@ -39,7 +39,7 @@ struct Kept {
     watcher: Mutex<Option<Watcher>>,
 }
 
-/// Who is told of every kernel.
+/// A callback that hears of every kernel.
 type Watcher = Arc<dyn Fn(Progress<'_>) + Send + Sync>;
 
 impl Recording {
@@ -59,7 +59,7 @@ impl Recording {
         }
     }
 
-    /// Who made it: this library, and the compiler.
+    /// Its makers: this library, and the compiler.
     pub(super) fn made_by(&self) -> String {
         match self.0.compiler.get() {
             Some(compiler) => format!("{}, {compiler}", version()),

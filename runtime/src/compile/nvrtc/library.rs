@@ -116,7 +116,7 @@ pub(super) struct Library {
     pub(super) version: (u32, u32),
 }
 
-/// What NVRTC has compiled.
+/// A kernel that NVRTC has compiled.
 pub(crate) struct Made {
     pub(crate) cubin: Vec<u8>,
     pub(crate) ptx: String,
@@ -124,8 +124,8 @@ pub(crate) struct Made {
 }
 
 impl Library {
-    /// Loads a library, which may be a bare name for the system's loader, and is not older than CUDA 12, the first
-    /// version that knows sm_90a.
+    /// Loads a library. `path` may be a bare name for the system's loader. The library is not older than CUDA 12, the
+    /// first version that knows sm_90a.
     pub(super) fn open(path: &Path) -> Result<Self, Unusable> {
         // The loader would wait for whoever writes to a pipe.
         if fs::metadata(path).is_ok_and(|data| !data.is_file()) {
@@ -291,7 +291,7 @@ mod tests {
         library
     }
 
-    /// What is said of a library, which is removed.
+    /// The refusal of a library; removes the library.
     fn refusal(library: &Path) -> Unusable {
         let refusal = Library::open(library).err().expect("no NVRTC of today");
         fs::remove_dir_all(library.parent().expect("a folder")).expect("removed");

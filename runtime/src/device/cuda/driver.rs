@@ -80,8 +80,8 @@ type CaptureInfo = unsafe extern "C" fn(
 
 /// The initialised driver.
 pub(crate) struct Driver {
-    /// Loaded here, because cudarc's 13.x bindings have only `cuEventElapsedTime_v2`, which drivers before 12.8 lack,
-    /// and its 12.x bindings have only this one, which every driver has.
+    /// Loaded here for cudarc's sake: its 13.x bindings have only `cuEventElapsedTime_v2`, which drivers before 12.8
+    /// lack. Its 12.x bindings have only this one, and every driver has it.
     pub(super) elapsed_time: ElapsedTime,
     /// By hand for the same reason: cudarc's 13.x bindings know only `_v3`, which drivers before 12.3 lack.
     capture_info: CaptureInfo,
@@ -135,7 +135,7 @@ impl Driver {
     }
 }
 
-/// What helps where the driver is there and does not begin.
+/// Advice if the driver is there and does not begin.
 fn advice(status: CUresult) -> &'static str {
     match status {
         CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {

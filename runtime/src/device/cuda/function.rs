@@ -32,7 +32,7 @@ pub(crate) struct Function {
     granted: Mutex<Granted>,
 }
 
-/// What the function's attributes allow so far.
+/// The limits that the function's attributes allow so far.
 struct Granted {
     shared_bytes: u32,
     large_clusters: bool,
@@ -118,7 +118,7 @@ impl Function {
         let mut clusters = 0;
         // SAFETY: a valid place to write to; the configuration and its attributes live during the call.
         match unsafe { call!(cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config)) } {
-            // Such clusters are allowed, but the GPU has no room for one.
+            // Clusters of this size are allowed, but the GPU has no room for one.
             Err(Error::Driver { code, .. }) if code == INVALID_CLUSTER_SIZE && launch.has_large_clusters() => Ok(0),
             answer => answer.map(|()| u32::try_from(clusters).unwrap_or(0)),
         }

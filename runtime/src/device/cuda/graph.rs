@@ -1,7 +1,7 @@
 //! CUDA graphs: launches that are captured once and then launched together.
 //!
-//! The library captures on a stream of its own that nothing else uses, and only for as long as it takes to give the
-//! driver launches that were recorded before. Others may capture whatever they like, with this library's work in it;
+//! The library captures on a stream of its own that nothing else uses. It does so only while it gives the driver
+//! launches that were recorded before. Others may capture whatever they like, with this library's work in it;
 //! [`beside`] and `memory::order` then do what must not be captured outside of it.
 
 use std::ptr;
@@ -29,7 +29,7 @@ unsafe impl Send for ExecutableGraph {}
 unsafe impl Sync for ExecutableGraph {}
 
 impl ExecutableGraph {
-    /// What `work` launches on the stream that it is given.
+    /// The launches of `work` on the stream that it is given.
     pub(crate) fn of(context: &'static Context, work: impl FnOnce(&CudaStream) -> Result<()>) -> Result<Self> {
         let _current = context.bind()?;
         let stream = CudaStream::independent(context)?;
@@ -46,7 +46,7 @@ impl ExecutableGraph {
             worked.and(ended)
         };
         let made = captured.and_then(|()| {
-            // SAFETY: a valid place to write to and a graph, of which the driver makes a copy.
+            // SAFETY: a valid place to write to, and a graph; the driver makes a copy of the graph.
             unsafe { call!(cuGraphInstantiateWithFlags(&raw mut handle, graph, 0)) }
         });
         if !graph.is_null() {

@@ -1,9 +1,9 @@
 //! Memory of a GPU, and the order of the work that uses it.
 //!
-//! Every allocation remembers who wrote it last and who has read it since. Before work on another stream uses it, that
-//! stream is made to wait. For our own streams the event is recorded only then (it may order more than needed, never
-//! less), so that a program with one stream pays nothing; for borrowed streams, whose life we don't control, it is
-//! recorded right after each use. Where others capture a stream, nothing is recorded: see [`in_capture`].
+//! Every allocation remembers its last writer and its readers since then. Before work on another stream uses it, that
+//! stream is made to wait. For our own streams the event is recorded only then, so that a program with one stream pays
+//! nothing. (The event may order more than needed, never less.) For borrowed streams, whose life we don't control, it
+//! is recorded right after each use. If others capture a stream, nothing is recorded: see [`in_capture`].
 
 use std::any::Any;
 use std::ffi::c_void;

@@ -1,9 +1,9 @@
 //! NVIDIA GPUs, through the CUDA driver.
 //!
-//! This uses cudarc's raw bindings only (its slices and streams come in and go out in `exchange`): its safe layer has
-//! neither clusters nor programmatic dependent launch, and its panics (for a missing library, a missing symbol, the
-//! `Debug` of an error without a driver) must not reach users. Therefore [`driver`] probes everything before the first
-//! call. [`memory`] records which stream used what and orders the work, so no one has to place events by hand.
+//! This uses cudarc's raw bindings only (its slices and streams come in and go out in `exchange`): cudarc's safe layer
+//! has neither clusters nor programmatic dependent launch. It also panics: for a missing library, a missing symbol, the
+//! `Debug` of an error without a driver. Panics must not reach users. Therefore [`driver`] probes everything before the
+//! first call. [`memory`] records which stream used what and orders the work, so no one has to place events by hand.
 
 mod context;
 mod driver;

@@ -1,9 +1,9 @@
 //! NCCL: its functions, and a communicator of one GPU.
 //!
-//! The library is loaded here and not by cudarc: cudarc's loader never asks for `libnccl.so.2`, the only name under which
-//! NCCL's packages install what programs run with, it panics where there is none, and its features for NCCL (exactly one
-//! version) don't unify among libraries. What is called here has the same declaration in every NCCL since 2.10.
-//! A library is never unloaded, since it has threads of its own.
+//! The library is loaded here and not by cudarc: cudarc's loader never asks for `libnccl.so.2`, the only name under
+//! which NCCL's packages install the library for programs. It panics if there is none, and its features for NCCL
+//! (exactly one version) don't unify among libraries. Every function that is called here has the same declaration in
+//! every NCCL since 2.10. A library is never unloaded, since it has threads of its own.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
@@ -276,7 +276,7 @@ impl NcclCommunicator {
         if let Some(Comm(handle)) = self.handle().take()
             && self.owned
         {
-            // SAFETY: a live communicator, which is not used any more. What fails here has failed before.
+            // SAFETY: a live communicator, which is not used any more. An operation that fails here has failed before.
             let _ = unsafe { (self.nccl.ncclCommAbort)(handle) };
         }
     }

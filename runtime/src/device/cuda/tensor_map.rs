@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::layout::element::ElementType;
 use crate::tensor::tensor_map::{Im2colMap, L2Promotion, Swizzle, TiledMap};
 
-/// Below this many bytes of a tensor, drivers of up to [`LAST_WRONG`] set a bit in a map in im2col mode that must be 0
+/// Below this many bytes of a tensor, drivers of up to [`LAST_WRONG`] set a bit that must be 0, in im2col mode
 /// (CUTLASS, `copy_traits_sm90_im2col.hpp`: there, too, it is cleared in the encoded map).
 const SMALL: u64 = 128 << 10;
 const LAST_WRONG: u32 = 13_010;
@@ -47,13 +47,14 @@ pub(crate) fn encode(context: &Context, map: &TiledMap<'_>) -> Result<[u8; 128]>
     Ok(bytemuck::cast(encoded.opaque))
 }
 
-/// The same of a map in im2col mode, by a driver of this version.
+/// Encodes a map in im2col mode, by a driver of this version.
 pub(crate) fn encode_im2col(context: &Context, map: &Im2colMap<'_>, driver_version: u32) -> Result<[u8; 128]> {
     let element_strides = map.element_strides();
     let _current = context.bind()?;
     let mut encoded = CUtensorMap { opaque: [0; 16] };
-    // SAFETY: a valid place to write to; every list has one entry for every dimension (strides for all but the first,
-    // corners for all but the first and the last), as was checked. The driver notes the address and does not follow it.
+    // SAFETY: a valid place to write to. As was checked, every list has one entry for every dimension. (Strides have
+    // one for all but the first, corners for all but the first and the last.) The driver notes the address and does not
+    // follow it.
     unsafe {
         call!(cuTensorMapEncodeIm2col(
             &raw mut encoded,

@@ -11,7 +11,7 @@ use crate::error::exchange::ExchangeError;
 use crate::memory::buffer::Memory;
 use crate::tensor::DeviceTensor;
 
-/// What a structure of ours keeps until its deleter is called.
+/// The tensor and lists that a structure of ours keeps until its deleter is called.
 struct Given {
     _tensor: DeviceTensor,
     shape: Box<[i64]>,
@@ -45,8 +45,8 @@ impl DeviceTensor {
     /// [`to_dlpack`](Self::to_dlpack) in the layout from before version 1 (in Python a capsule named "dltensor").
     ///
     /// # Errors
-    /// Those of [`to_dlpack`](Self::to_dlpack); [`ExchangeError::ReadOnly`] for read-only memory, which that layout
-    /// can't express.
+    /// The errors of [`to_dlpack`](Self::to_dlpack); [`ExchangeError::ReadOnly`] for read-only memory, which that
+    /// layout can't express.
     pub fn to_dlpack_unversioned(&self) -> Result<Owned<DLManagedTensor>> {
         self.buffer().require_writable()?;
         let (dl_tensor, context) = self.give()?;

@@ -1,7 +1,7 @@
 //! DLPack: tensors of other libraries in one process (PyTorch, JAX, NumPy, TVM, …), in both directions, without a copy.
 //!
 //! A DLPack tensor is a structure with a function `deleter`, which must be called once; then its maker frees it.
-//! [`Owned`] is such a structure as a value: dropping it calls the deleter.
+//! [`Owned`] is the structure as a value: dropping it calls the deleter.
 //! [`Device::take_dlpack`](crate::Device::take_dlpack) makes a tensor that keeps the structure;
 //! [`DeviceTensor::to_dlpack`](crate::DeviceTensor::to_dlpack) makes a structure that keeps the tensor. The structure
 //! has two layouts, that of version 1 and an older one; both are read and written.
@@ -41,8 +41,8 @@ mod sealed {
     use super::DLTensor;
     use crate::error::Result;
 
-    /// What both layouts of the structure have. Fields are read through pointers, since a structure of another version
-    /// may be shorter.
+    /// The common part of both layouts of the structure. Fields are read through pointers, since a structure of another
+    /// version may be shorter.
     pub trait Layout: 'static {
         /// The tensor, or why it can't be read.
         ///
@@ -75,9 +75,9 @@ impl<M: Managed> Owned<M> {
     /// Takes ownership of a structure from another library.
     ///
     /// # Safety
-    /// `managed` is a valid structure of this layout (or of a later one, if its version says so), which nobody else
-    /// uses or releases from now on. Its memory stays valid until the deleter is called. The deleter may be called on
-    /// any thread, and other threads may read the structure.
+    /// `managed` is a valid structure of this layout (or of a later one, if its version says so). Nobody else uses or
+    /// releases it from now on. Its memory stays valid until the deleter is called. The deleter may be called on any
+    /// thread, and other threads may read the structure.
     #[must_use]
     pub unsafe fn from_raw(managed: NonNull<M>) -> Self {
         Self(managed)

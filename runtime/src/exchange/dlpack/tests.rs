@@ -10,7 +10,7 @@ use half::f16;
 use super::*;
 use crate::{Arch, Device, DeviceTensor, ElementType, Error, ExchangeError, f8e4m3};
 
-/// What another library's structure keeps.
+/// Memory that another library's structure keeps.
 struct Theirs {
     values: Vec<f32>,
     shape: Vec<i64>,
@@ -19,7 +19,7 @@ struct Theirs {
 }
 
 /// # Safety
-/// Of a structure of [`theirs`].
+/// The deleter of a structure of [`theirs`].
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
     // SAFETY: both were boxes.
     let theirs = unsafe {

@@ -1,9 +1,9 @@
-// Copies what one view of memory has to where another view of the same shape has it, in words of 1, 2, 4, 8 or 16 bytes
-// that are whole in both.
+// Copies the elements of one view of memory to another view of the same shape. It copies words of 1, 2, 4, 8 or 16
+// bytes that are whole in both.
 //
-//   direct       a thread takes words that are neighbours in what is written, wherever they are read
-//   transposed   neighbours in what is read are far apart in what is written: squares change hands in shared memory, so
-//                that reading and writing both are of neighbours
+//   direct       a thread takes words that are neighbours in the written view, wherever they are read.
+//   transposed   neighbours in the read view are far apart in the written view: squares change hands in shared memory,
+//                so that reading and writing both are of neighbours.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;

@@ -40,8 +40,8 @@ struct Divided {
 }
 
 impl Divided {
-    /// With l = ⌈log2 extent⌉, the multiplier ⌊2^(31 + l) / extent⌋ + 1 gives every quotient below 2^31 (Granlund and
-    /// Montgomery, "Division by invariant integers using multiplication", theorem 4.2).
+    /// With l = ⌈log2 extent⌉, the multiplier ⌊2^(31 + l) / extent⌋ + 1 gives every quotient below 2^31. (Granlund and
+    /// Montgomery, "Division by invariant integers using multiplication", theorem 4.2.)
     fn new(axis: Axis) -> Self {
         let extent = axis.extent as u64;
         let shift = 31 + extent.next_power_of_two().trailing_zeros();
@@ -71,7 +71,7 @@ pub(super) fn launch(from: &DeviceTensor, to: &DeviceTensor, stream: &Stream) ->
     launch_blocks(from, to, (blocks, stream))
 }
 
-/// The same, with at most `most` blocks.
+/// Launches the copy with at most `most` blocks.
 pub(super) fn launch_blocks(from: &DeviceTensor, to: &DeviceTensor, room: (u32, &Stream)) -> Result<()> {
     let (source, target) = (from.device_address(), to.device_address());
     let alignment = 1 << (source | target).trailing_zeros().min(8);

@@ -15,16 +15,16 @@ impl DeviceTensor {
     /// This view if it is contiguous, else a contiguous copy on the same device.
     ///
     /// # Errors
-    /// Those of [`copy_to`](Self::copy_to).
+    /// The errors of [`copy_to`](Self::copy_to).
     pub fn contiguous(&self) -> Result<Self> {
         if self.is_contiguous() { Ok(self.clone()) } else { self.copy_to(self.device()) }
     }
 
     /// A contiguous copy on `device`.
     ///
-    /// On one GPU, this launches a kernel on the default stream, in order with all other work on these tensors, and
-    /// does not wait for it. Without NVRTC to compile that kernel, or if the device's bundles don't have it, the copy
-    /// goes through the host, like one to another device.
+    /// On one GPU, this launches a kernel on the default stream and does not wait for it. It is in order with all other
+    /// work on these tensors. The copy goes through the host, like one to another device, if no NVRTC compiles that
+    /// kernel, or the device's bundles don't have it.
     ///
     /// # Errors
     /// Out of memory; for a copy through the host, the errors of reading back.
@@ -62,7 +62,7 @@ impl DeviceTensor {
         copy_within(&source, self)
     }
 
-    /// [`copy_from_tensor`](Self::copy_from_tensor) on a stream: in order with its work, and recorded where the stream records. Nothing
+    /// [`copy_from_tensor`](Self::copy_from_tensor) on a stream: in order with its work, and recorded if the stream records. Nothing
     /// goes through the host, so the source is on the stream's device and shares no memory with this view.
     ///
     /// # Errors

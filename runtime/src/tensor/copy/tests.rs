@@ -66,7 +66,7 @@ fn check(device: &Device, case: &Case) {
     let copy = source.contiguous().unwrap();
     assert!(copy.is_contiguous() && copy.device() == device, "{case:?}");
     assert_eq!(copy.to_bytes().unwrap(), wanted, "{case:?}");
-    // Of the target's memory, only the view's elements are written.
+    // Only the view's elements of the target's memory are written.
     let [mut target, memory] = case.target.make(device, case.element, &case.extents, 5);
     let mut expected = memory.to_bytes().unwrap();
     for (&at, value) in places(&target).iter().zip(wanted.chunks(size)) {

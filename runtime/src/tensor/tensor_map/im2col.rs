@@ -3,9 +3,9 @@
 use super::tiled::{L2Promotion, Swizzle};
 use crate::tensor::DeviceTensor;
 
-/// The contents of a tensor map in im2col mode (PTX ISA 5.5.4): a copy reads one element of a window at many of its places
-/// in images, which are the rows of the box in shared memory. Dimensions are, in the order of a copy's coordinates,
-/// channels, one to three axes (W, H, D), and images; axes have numbers in this order, too.
+/// The contents of a tensor map in im2col mode (PTX ISA 5.5.4): a copy reads one element of a window at many of its
+/// places in images. These places are the rows of the box in shared memory. Dimensions are, in the order of a copy's
+/// coordinates, channels, one to three axes (W, H, D), and images; axes have numbers in this order, too.
 ///
 /// ```
 /// use epilogue_runtime::{Arch, Device, Im2colMap, L2Promotion, Swizzle, TensorMap};

@@ -48,11 +48,11 @@ impl TensorMap {
         Self::encoded(device, map.tensor, by_driver, [0; Self::BYTES])
     }
 
-    /// Encodes a map in im2col mode, likewise. Of tensors under 128 KiB, drivers up to CUDA 13.1 encode one that their GPUs
-    /// read wrongly; that is mended.
+    /// Encodes a map in im2col mode, likewise. For tensors under 128 KiB, drivers up to CUDA 13.1 encode a map that
+    /// their GPUs read wrongly; that is mended.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn im2col(map: &Im2colMap<'_>) -> Result<Self> {
         let device = supporting(map.tensor)?;
         #[cfg(feature = "emulated")]

@@ -2,8 +2,8 @@
 
 use crate::tensor::DeviceTensor;
 
-/// How 16-byte chunks are permuted in shared memory, so that reading a column of a box has no bank conflicts (PTX ISA
-/// 5.5.6, "Swizzling modes"). A row of the box has at most as many bytes as the mode.
+/// The permutation of 16-byte chunks in shared memory. It lets threads read a column of a box without bank conflicts
+/// (PTX ISA 5.5.6, "Swizzling modes"). A row of the box has at most as many bytes as the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Swizzle {
     /// No permutation.

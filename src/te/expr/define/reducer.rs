@@ -22,8 +22,8 @@ type Make = dyn Fn(&[DType]) -> Combiner + Send + Sync;
 
 /// A commutative reducer of one value: `combine(x, y)`, and the identity of a type.
 ///
-/// Besides `x` and `y` they may use numbers and sizes only. What depends on an output's index or on other tensors
-/// belongs into the expression that is reduced. Otherwise the reduction is refused where it is used
+/// Besides `x` and `y` they may use numbers and sizes only. Terms that depend on an output's index or on other tensors
+/// belong into the expression that is reduced. Otherwise the reduction is refused where it is used
 /// ([`ExpressionError::ReducerUses`]).
 pub fn comm_reducer(
     combine: impl Fn(Expr, Expr) -> Expr + Send + Sync + 'static,
@@ -52,8 +52,8 @@ pub fn tuple_reducer(
     Reducer { name: name.to_owned(), make: Arc::new(make) }
 }
 
-/// Of two pairs of (place, value), the one with the larger value, or the smaller. Of equal values the lower place wins;
-/// a NaN wins over everything else.
+/// Chooses one of two pairs of (place, value): the one with the larger value, or the smaller. The lower place wins if
+/// values are equal; a NaN wins over everything else.
 pub(crate) fn extreme(largest: bool, x: &[Expr], y: &[Expr]) -> Vec<Expr> {
     let (i, j, u, v) = (&x[0], &y[0], x[1].clone(), y[1].clone());
     let better = |a: Expr, b: Expr| if largest { a.greater(b) } else { a.less(b) };
@@ -70,7 +70,7 @@ pub(crate) fn extreme(largest: bool, x: &[Expr], y: &[Expr]) -> Vec<Expr> {
 }
 
 impl Reducer {
-    /// The same reducer, but not commutative: the order of operands is kept.
+    /// Makes the reducer not commutative: the order of operands is kept.
     #[must_use]
     pub fn associative_only(self) -> Self {
         let make = self.make;

@@ -126,8 +126,8 @@ struct Reached {
 
 /// Follows the update through its intermediate stages: every read of the state must be of an earlier step.
 ///
-/// If the update reads an intermediate stage at `t + d`, and this stage reads the state at `t - e`, the update reads
-/// the state at `t + d - e`.
+/// The update may read an intermediate stage at `t + d`. If this stage reads the state at `t - e`, the update reads the
+/// state at `t + d - e`.
 fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> Result<(), TeError> {
     let mut pending = vec![Reached { stage: update.clone(), time, offset: 0, guarded: false }];
     let mut seen: HashSet<(Tensor, i64, bool)> = HashSet::new();
@@ -196,7 +196,7 @@ fn check_read(
     }
 }
 
-/// The least and greatest distance of an index from the step, while reduced axes run; `None` where it depends on more.
+/// The least and greatest distance of an index from the step, while reduced axes run; `None` if it depends on more.
 fn distance(index: &Expr, time: Axis, reduced: &[Axis]) -> Option<(i64, i64)> {
     let mut context = Context::default();
     let domain = |var: Var| reduced.iter().find(|axis| axis.var() == var)?.domain();

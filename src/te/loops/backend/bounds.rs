@@ -151,14 +151,14 @@ struct Prover<'a> {
     steps: usize,
     /// Nodes of the current expression whose loads are known to stay inside, under the current facts.
     proven: HashSet<Id>,
-    /// The same in the order in which they were proven.
+    /// Proven nodes in the order of their proofs.
     order: Vec<Id>,
 }
 
 impl Prover<'_> {
     fn statement(&mut self, statement: &Stmt) -> bool {
         let expressions = match statement {
-            // What threads reduce is evaluated only under a condition.
+            // Values that threads reduce are evaluated only under a condition.
             Stmt::AllReduce(_) => Vec::new(),
             _ => statement.expressions(),
         };
@@ -217,7 +217,8 @@ impl Prover<'_> {
         if self.proven.contains(&x.id()) {
             return true;
         }
-        // What conditions guard is proved once under each of them. If that takes too many steps, the proof fails.
+        // Values that conditions guard are proved once under each of them. If that takes too many steps, the proof
+        // fails.
         self.steps += 1;
         if self.steps > MOST_STEPS {
             return false;

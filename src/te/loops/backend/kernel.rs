@@ -130,10 +130,10 @@ impl Kernel {
     /// [`lower`](crate::te::lower) was given the tensors; [`Kernel::run_bound`] takes them in any order.
     ///
     /// # Errors
-    /// [`RunError::Argument`], which names the tensor, for a rank, type, extent, stride or device that doesn't fit, and
-    /// for an output that overlaps itself or another argument; nothing is written then. [`TeError::Device`] for errors
-    /// of the device. [`TeError::Data`] for an access outside of memory and for a division by zero: from the run on the CPU;
-    /// on a GPU from what waits for it, as reading a result does.
+    /// [`RunError::Argument`], with the tensor's name, for a rank, type, extent, stride or device that doesn't fit.
+    /// Also for an output that overlaps itself or another argument; nothing is written then. [`TeError::Device`] for
+    /// errors of the device. [`TeError::Data`] for an access outside of memory and for a division by zero: from the run
+    /// on the CPU; on a GPU from the call that waits for it, as reading a result does.
     pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
         self.run_on(&self.device.default_stream(), arguments)
     }

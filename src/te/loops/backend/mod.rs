@@ -1,4 +1,4 @@
-//! What runs a program: the interpreter, native code for this CPU, and kernels for a GPU.
+//! Backends, which run a program: the interpreter, native code for this CPU, and kernels for a GPU.
 
 mod bounds;
 pub(crate) mod cuda;

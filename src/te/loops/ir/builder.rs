@@ -92,7 +92,7 @@ impl Stmt {
 
 impl DeviceFunction {
     /// A call of a device function on CUDA, and `portable` everywhere else. The caller must make sure that both do the
-    /// same. What is read and written is taken from `portable`, and so are the places of barriers.
+    /// same. Reads, writes and the places of barriers are taken from `portable`.
     pub fn call(self: &Arc<Self>, arguments: Vec<CallArgument>, portable: Stmt) -> Stmt {
         let call = DeviceCall { function: Arc::clone(self), arguments };
         Stmt::Note { note: Note::Call(call), body: Box::new(portable) }

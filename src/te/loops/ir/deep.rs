@@ -1,5 +1,5 @@
-//! A stack that is deep enough for a program. What walks statements descends by recursion; how deep they nest has a limit
-//! (`lower/analysis/nesting.rs`), but a build without optimisation takes some thousand bytes for a level.
+//! A stack that is deep enough for a program. Code that walks statements descends by recursion; how deep they nest has
+//! a limit (`lower/analysis/nesting.rs`), but a build without optimisation takes some thousand bytes for a level.
 
 use std::{panic, thread};
 
@@ -10,7 +10,7 @@ use super::stmt::Stmt;
 /// Levels that any thread has a stack for.
 const SHALLOW: usize = 32;
 
-/// More than a walk takes for a level: at most 16 KiB in a build without optimisation. What isn't touched costs nothing.
+/// More than a walk takes for a level: at most 16 KiB in a build without optimisation. Untouched stack costs nothing.
 const LEVEL_BYTES: usize = 32 << 10;
 
 /// Runs a function that descends through at most `levels` nested statements, on a stack that is deep enough.
@@ -54,7 +54,7 @@ mod tests {
         }
         assert_eq!(descend(SHALLOW, || down(SHALLOW)).unwrap(), SHALLOW);
         assert_eq!(descend(1000, || down(1000)).unwrap(), 1000);
-        // No process has such an address.
+        // No process has an address like this.
         let refused = descend(1 << 32, || ()).unwrap_err();
         assert!(matches!(refused, Error::Thread { .. }), "{refused}");
     }

@@ -11,7 +11,7 @@ use crate::te::expr::var::Var;
 /// The new place of an access of a buffer; `None` if it stays.
 pub(crate) type NewPlace<'a> = dyn Fn(&Buffer, &[Expr]) -> Option<(Buffer, Vec<Expr>)> + 'a;
 
-/// The same statement with the accesses of some buffers moved to another place.
+/// Moves the accesses of some buffers to another place.
 pub(crate) fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
     fn loads(x: &Expr, place: &NewPlace<'_>) -> Expr {
         x.rewrite(&mut |inner| match inner.kind() {
@@ -75,7 +75,7 @@ fn map_own(statement: Stmt, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
     }
 }
 
-/// The same statement with variables replaced, also in the extents of memory that it allocates.
+/// Replaces variables, also in the extents of memory that the statement allocates.
 pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>) -> Stmt {
     let statement = match statement {
         Stmt::Allocate { buffer, body } => {
@@ -100,7 +100,7 @@ pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>)
     map_own(statement, &mut |x| x.substitute(replace))
 }
 
-/// The same statement with fresh buffers for what it allocates. A copy that stands beside its original needs this,
+/// Gives the memory that a statement allocates fresh buffers. A copy that stands beside its original needs this,
 /// because no buffer may be allocated in two places.
 pub(crate) fn with_fresh_buffers(statement: Stmt) -> Stmt {
     match statement {
@@ -117,8 +117,7 @@ pub(crate) fn with_fresh_buffers(statement: Stmt) -> Stmt {
     }
 }
 
-/// The same statement with one index in every access. Memory with axis separators is row-major over its groups of
-/// dimensions.
+/// Gives every access one index. Memory with axis separators is row-major over its groups of dimensions.
 pub(crate) fn with_one_index(statement: Stmt) -> Stmt {
     let place = |buffer: &Buffer, indices: &[Expr]| {
         if buffer.separators().is_empty() || indices.len() < 2 {

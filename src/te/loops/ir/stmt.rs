@@ -34,14 +34,14 @@ pub enum Stmt {
         extent: Expr,
         /// How it runs.
         kind: LoopKind,
-        /// What is repeated.
+        /// The repeated statement.
         body: Box<Self>,
     },
     /// `if condition { then }`
     If {
         /// The condition.
         condition: Expr,
-        /// What is done if it holds.
+        /// The statement that runs if it holds.
         then: Box<Self>,
     },
     /// `buffer[indices] = value`
@@ -79,7 +79,7 @@ pub enum Stmt {
         var: Var,
         /// How many there are.
         extent: Expr,
-        /// What each does.
+        /// The work of each.
         body: Box<Self>,
     },
     /// Combines values of several threads; every thread gets the result in `results`.
@@ -128,7 +128,7 @@ impl Note {
         }
     }
 
-    /// The same note with every expression replaced.
+    /// Replaces every expression of the note.
     pub(crate) fn map_expressions(self, f: &mut dyn FnMut(&Expr) -> Expr) -> Self {
         let Self::Call(DeviceCall { function, arguments }) = self else { return self };
         let replaced = |argument| match argument {
@@ -174,7 +174,7 @@ impl Stmt {
         matches!(self, Self::Seq(statements) if statements.is_empty())
     }
 
-    /// The same statement with each direct inner statement replaced.
+    /// Replaces each direct inner statement.
     pub(crate) fn map_children(mut self, f: &mut dyn FnMut(Self) -> Self) -> Self {
         match &mut self {
             Self::For { body, .. }
@@ -194,7 +194,7 @@ impl Stmt {
         *self = f(before);
     }
 
-    /// The same statement with every expression in it replaced, also those of inner statements.
+    /// Replaces every expression in the statement, also in inner statements.
     pub(crate) fn map_expressions(self, f: &mut dyn FnMut(&Expr) -> Expr) -> Self {
         let own = match self {
             Self::For { var, extent, kind, body } => Self::For { var, extent: f(&extent), kind, body },

@@ -52,7 +52,7 @@ enum Step<'a> {
     Leave(Bound),
 }
 
-/// What exists only inside a statement.
+/// A name that exists only inside a statement.
 enum Bound {
     Counter(Var),
     Index(Thread, Var),
@@ -109,7 +109,7 @@ impl Verifier {
         }
     }
 
-    /// What a statement contains itself, without the statements inside it.
+    /// Checks the expressions of the statement itself, without the statements inside it.
     fn own(&self, statement: &Stmt) -> Result<(), String> {
         for x in statement.expressions() {
             self.expression(x)?;

@@ -112,7 +112,7 @@ impl Passes<'_, '_> {
         self.made(name)
     }
 
-    /// What holds after the pass `name`.
+    /// Shows and checks the program after the pass `name`.
     fn made(&mut self, name: &'static str) -> Result<(), TeError> {
         (self.watch)(name, &self.program);
         if !cfg!(debug_assertions) {

@@ -1,12 +1,12 @@
 //! Whether every stage computes its origin: the operation that it stood for before `cache_read`, `cache_write` or
 //! `rfactor` gave it another. Primitives keep to this; a schedule that comes from elsewhere may claim anything.
 //!
-//! Both operations are evaluated at the same elements, for a few sizes, and what they give is compared. An index is a
-//! number. What tensors hold is unknown: a hash of its tensor and place stands for an element. A hash of the operation
-//! and its operands stands for a result. An index that data give is known by its ends, as those of a minimum with a
-//! size. Integers are hashed so that sums and products may be written in another order. A reduction is the set of what
-//! it combines, or the sequence if its reducer is not commutative; so it may be done in parts. Reads of stages that
-//! primitives have made (caches, partial results) are replaced by what those stages compute.
+//! Both operations are evaluated at the same elements, for a few sizes, and their results are compared. An index is a
+//! number. The contents of tensors are unknown: a hash of its tensor and place stands for an element. A hash of the
+//! operation and its operands stands for a result. An index that data give is known by its ends, as those of a minimum
+//! with a size. Integers are hashed so that sums and products may be written in another order. A reduction is the set
+//! of what it combines, or the sequence if its reducer is not commutative; so it may be done in parts. Reads of stages
+//! that primitives have made (caches, partial results) are replaced by what those stages compute.
 //!
 //! Elements are all of small tensors, and of others the corners and some between them.
 
@@ -176,7 +176,7 @@ fn places(extents: &[i64], random: &mut Numbers) -> Vec<Vec<Known>> {
     all
 }
 
-/// What is known of a value.
+/// Knowledge about a value.
 #[derive(Clone, Debug)]
 struct Known {
     /// The number, of an index, a size or a condition on those.
@@ -234,11 +234,11 @@ fn ends_of(op: Binary, dtype: DType, a: Ends, b: Ends) -> Option<Ends> {
     ends.and_then(|ends| within(dtype, ends))
 }
 
-/// What a reduction has combined.
+/// The elements that a reduction has combined.
 #[derive(Debug, PartialEq)]
 struct Reduced {
     combiner: u64,
-    /// What it starts from, unless that is the identity.
+    /// The initial value, unless it is the identity.
     init: Option<u64>,
     all: Combined,
 }

@@ -6,16 +6,16 @@ use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::tensor::Compute;
 
 impl Schedule {
-    /// Inlines every elementwise stage: each of its elements is computed from the same element of its inputs. Outputs,
-    /// stages that make several tensors, stages of a scan's init or update, those that give the range of a reduction, and
-    /// stages that are already scheduled are not inlined.
+    /// Inlines every elementwise stage: each of its elements is computed from the same element of its inputs. Some
+    /// stages are not inlined: outputs, stages that make several tensors, stages of a scan's init or update, stages
+    /// that give a reduction's range, and scheduled stages.
     pub fn auto_inline_elem_wise(&mut self) {
         self.inline_all(is_elem_wise);
     }
 
     /// [`Schedule::auto_inline_elem_wise`] for every broadcasting stage. It reads its inputs at some of its own
-    /// indices, in order, as in `A[i, j] + b[j]`, or at 0 along a dimension of one element. Elementwise stages are
-    /// included.
+    /// indices, in order, as in `A[i, j] + b[j]`. Along a dimension of one element it may read at 0. Elementwise stages
+    /// are included.
     pub fn auto_inline_broadcast(&mut self) {
         self.inline_all(is_broadcast);
     }

@@ -64,7 +64,7 @@ impl Schedule {
     }
 }
 
-/// The same expression with every read of `from` replaced by a read of `to`.
+/// Replaces every read of `from` by a read of `to`.
 fn redirect(x: &Expr, from: &Tensor, to: &Tensor) -> Expr {
     x.rewrite(&mut |inner| match inner.kind() {
         Kind::Read(tensor, indices) if tensor == from => {

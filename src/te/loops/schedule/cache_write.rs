@@ -24,10 +24,9 @@ impl Schedule {
     /// data loop, in the order of the loops. The stage itself, which is now the copy, has its plain loops again.
     ///
     /// # Errors
-    /// [`ScheduleError::Scope`]; [`ScheduleError::Cache`] for a tensor that is not computed, for one of several that
-    /// are computed together (see [`Schedule::cache_write_all`]), for a scan's init or update, for a stage whose
-    /// reduction axes are split or fused or whose loops are bound or marked, and for one with another stage inside its
-    /// loops.
+    /// [`ScheduleError::Scope`]; [`ScheduleError::Cache`] for a tensor that is not computed, and for a scan's init or
+    /// update. Also for one of several tensors that are computed together (see [`Schedule::cache_write_all`]). Also for
+    /// a stage with split or fused reduction axes, with bound or marked loops, or with another stage inside its loops.
     pub fn cache_write(&mut self, tensor: &Tensor, scope: &str) -> Result<Tensor, TeError> {
         let mut all = self.cache_write_all(from_ref(&tensor), scope)?;
         Ok(all.swap_remove(0))

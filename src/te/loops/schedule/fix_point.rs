@@ -9,12 +9,12 @@ use crate::te::expr::expression::Kind;
 use crate::te::expr::tensor::{Operation, Scan, Tensor};
 
 /// Tells along which dimensions a scan can be computed in slices, for each state and each of its dimensions after time.
-/// It can where the state at some indices along the dimension, at all times, depends only on itself at the same
+/// It can if the state at some indices along the dimension, at all times, depends only on itself at the same
 /// indices. Along other dimensions a consumer of a slice needs the whole.
 ///
-/// This holds when every path from an update back to the state keeps the index unchanged, and no path leads there from
-/// another dimension or another state's update. For element `i`, a read of `state[t - 1, i]` is such a path;
-/// `state[t - 1, i - 1]`, `state[t - 1, 0]` and a sum over `i` are not.
+/// It holds if every path from an update back to the state keeps the index, and none comes from another dimension or
+/// state. For element `i`, a read of `state[t - 1, i]` is a path that keeps it; `state[t - 1, i - 1]`,
+/// `state[t - 1, 0]` and a sum over `i` are not.
 ///
 /// # Errors
 /// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis) when the tensor is not made by a scan.
@@ -133,7 +133,7 @@ mod tests {
         sizes: [Var; 3],
     }
 
-    /// What is found for `update[t, i, j]`, with what is given computed between.
+    /// The fixed points found for `update[t, i, j]`, with the case's own stages computed between.
     fn found(update: impl FnOnce(&Case) -> Result<Tensor, TeError>) -> Vec<bool> {
         let sizes = ["l", "m", "m"].map(te::var);
         let [l, m, _] = sizes;

@@ -12,13 +12,13 @@ use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
 /// The place of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Membership {
-    /// What the group is part of.
+    /// The group or scan that has the group.
     pub(crate) parent: Option<Enclosing>,
     /// The loop at which its stages are computed.
     pub(crate) at: Option<(Arc<Operation>, Axis)>,
 }
 
-/// What a stage is part of: a group made by a user, or the body of a scan.
+/// The parent of a stage: a group made by a user, or the body of a scan.
 #[derive(Clone, Debug)]
 pub(crate) enum Enclosing {
     Group(Group),
@@ -41,8 +41,8 @@ impl Schedule {
     /// stages of the group. A stage that was computed at one outside moves back to the group's root.
     ///
     /// # Errors
-    /// [`ScheduleError::NotScheduled`]; [`ScheduleError::Group`] when no path leads from the inputs to the outputs, or
-    /// when the group would hold only a part of another group or of a scan's body.
+    /// [`ScheduleError::NotScheduled`]; [`ScheduleError::Group`] if no path leads from the inputs to the outputs. Also
+    /// if the group would hold only a part of another group or of a scan's body.
     pub fn create_group(
         &mut self,
         outputs: &[&Tensor],
@@ -301,7 +301,7 @@ struct Search {
 }
 
 impl Search {
-    /// Whether a stage is computed from the inputs. Such a stage is added to those found.
+    /// Whether a stage is computed from the inputs. A stage that is computed from them is added to those found.
     fn reaches(&mut self, schedule: &Schedule, index: usize) -> bool {
         if let Some(known) = self.known[index] {
             return known;

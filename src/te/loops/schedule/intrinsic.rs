@@ -77,9 +77,9 @@ impl BufferDecl {
     }
 }
 
-/// The implementation of an intrinsic. `body` computes the whole. If loops of a reduction are around the intrinsic,
-/// either `reset` writes the identities and `update` accumulates, or `body` does the first iteration and `update` the
-/// others.
+/// The implementation of an intrinsic. `body` computes the whole. Loops of a reduction around the intrinsic are done in
+/// one of two ways: `reset` writes the identities and `update` accumulates, or `body` does the first iteration and
+/// `update` the others.
 #[derive(Clone, Debug, Default)]
 pub struct IntrinBody {
     /// The whole computation.
@@ -210,7 +210,7 @@ impl TensorIntrin {
     }
 }
 
-/// What an implementation may use.
+/// Buffers and variables that an implementation may use.
 struct Known<'a> {
     intrinsic: &'a str,
     loads: Vec<Buffer>,

@@ -33,14 +33,14 @@ impl Stage {
     /// it. For an input or output the caller passes memory in the new layout, with the new shape. A computation runs in
     /// the order of the new layout; the result is its new loops, which replace the old data axes.
     ///
-    /// `map` may permute indices, split them by divisors of their extents (`i / 4`, `i % 4`) and fuse them (`i * 8 + j`
-    /// for a `j` of extent 8). It must be one to one, without gaps. An [`AXIS_SEPARATOR`] flattens the indices before
-    /// and after it to separate indices.
+    /// `map` may permute indices and split them by divisors of their extents (`i / 4`, `i % 4`). It may fuse them:
+    /// `i * 8 + j` for a `j` of extent 8. It must be one to one, without gaps. An [`AXIS_SEPARATOR`] flattens the
+    /// indices before and after it to separate indices.
     ///
     /// # Errors
-    /// [`ScheduleError::Primitive`] for a map that is not one to one, a computation whose loops are already scheduled,
-    /// a second layout (also after `storage_align`), or a scan or its parts. Lowering refuses, with the same error, a
-    /// stage of which only a part is computed, inside another stage.
+    /// [`ScheduleError::Primitive`] for a map that is not one to one, and for a scan or its parts. Also for a
+    /// computation whose loops are already scheduled, and for a second layout (also after `storage_align`). Lowering
+    /// refuses, with the same error, a stage inside another stage if only a part of it is computed there.
     pub fn transform_layout(&mut self, map: impl FnOnce(&[Var]) -> Vec<LayoutIndex>) -> Result<Vec<Axis>, TeError> {
         let refuse = |reason: &str| {
             let (stage, reason) = (self.name().to_owned(), reason.to_owned());

@@ -103,7 +103,7 @@ impl LoopNest {
 
     /// The loops that initialise a reduction in which some loops run over data and reduction axes at once. Each of
     /// these is replaced by loops over its data axes, which are given too. They also run when the reduction is over
-    /// nothing. `None` if there are no such loops.
+    /// nothing. `None` if there are none.
     pub(crate) fn over_data(&self, stage: &Stage) -> Option<(Self, Vec<Axis>)> {
         if !stage.leaves.iter().any(|leaf| stage.is_mixed(*leaf)) {
             return None;
@@ -123,8 +123,8 @@ impl LoopNest {
         Some((Self::new(&data, self.domains.clone()), parts))
     }
 
-    /// The same loops, with a separate variable for every data axis that is fused with reduction axes, and the values
-    /// of these variables in terms of the loops. `None` if there are no such axes.
+    /// The loops, with a separate variable for every data axis that is fused with reduction axes. Also gives the values
+    /// of these variables in terms of the loops. `None` if there are no fused data axes.
     pub(crate) fn with_parts(&self, stage: &Stage) -> Option<(Self, Vec<(Axis, Expr)>)> {
         let (_, parts) = self.over_data(stage)?;
         // It counts from 0, as does the loop that replaces it where the reduction is initialised.
@@ -231,7 +231,7 @@ impl LoopNest {
     }
 }
 
-/// The axes that make up loops bound to threads. Such a loop keeps the extent that was given.
+/// The axes that make up loops bound to threads. Loops bound to threads keep the extent that was given.
 fn thread_bound(stage: &Stage) -> HashSet<Axis> {
     let mut bound: HashSet<Axis> = stage.threads.keys().copied().collect();
     for relation in stage.relations.iter().rev() {

@@ -8,9 +8,10 @@ use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::Axis;
 
 impl Stage {
-    /// Pads the stride of a dimension to the smallest value, not below the dense one, that is `offset` more than a
-    /// multiple of `factor` elements. This avoids bank conflicts in shared memory: with a stride that is a power of two, the elements of a column
-    /// lie in one bank. A later call for the same dimension replaces an earlier one.
+    /// Pads the stride of a dimension to `offset` more than a multiple of `factor` elements: the smallest value of this
+    /// kind that is not below the dense stride. This avoids bank conflicts in shared memory: with a stride that is a
+    /// power of two, the elements of a column lie in one bank. A later call for the same dimension replaces an earlier
+    /// one.
     ///
     /// `axis` is one of the computation's own axes (`tensor.axis(d)`), whether or not it is still a loop.
     ///
@@ -46,8 +47,9 @@ impl Stage {
     /// iteration are computed before that loop.
     ///
     /// # Errors
-    /// [`ScheduleError::Primitive`] for an output or a part of a scan. Lowering refuses, with the same error, a stage
-    /// that is not computed inside a serial loop, and one that reads what is computed in the same iteration.
+    /// [`ScheduleError::Primitive`] for an output or a part of a scan. Lowering refuses two kinds of stages with the
+    /// same error: one that is not computed inside a serial loop, and one that reads what is computed in the same
+    /// iteration.
     pub fn double_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("double_buffer")?;
         self.check_one_of("double_buffer", self.memory.rolling)?;
@@ -62,8 +64,8 @@ impl Stage {
     ///
     /// # Errors
     /// [`ScheduleError::Primitive`] for an output, a part of a scan, or a stage with two halves or another layout.
-    /// Lowering refuses, with the same error, a stage that is not computed inside a serial loop, or whose window along
-    /// one dimension is not of constant width or does not move by a constant that is smaller than the width.
+    /// Lowering refuses, with the same error, a stage that is not computed inside a serial loop. It also refuses a
+    /// window along one dimension that has no constant width or does not move by a smaller constant.
     pub fn rolling_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("rolling_buffer")?;
         self.check_one_of("rolling_buffer", self.memory.double)?;

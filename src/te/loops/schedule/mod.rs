@@ -215,7 +215,7 @@ impl Schedule {
     /// Computes a stage's elements where they are read, without memory for them.
     ///
     /// # Errors
-    /// [`ScheduleError::Inline`] for an output, a reduction, a tuple, a part of a scan or a placeholder, and for a
+    /// [`ScheduleError::Inline`] for an output, a reduction, a tuple, a part of a scan or a placeholder. Also for a
     /// stage with other stages inside its loops.
     pub fn compute_inline(&mut self, tensor: &Tensor) -> Result<(), TeError> {
         let index = self.index(tensor)?;

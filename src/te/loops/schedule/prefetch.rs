@@ -9,7 +9,7 @@ use crate::te::expr::tensor::Tensor;
 
 impl Stage {
     /// Requests, in every iteration of a loop, the elements of `tensor` that are read `offset` iterations later. It is
-    /// a hint and computes nothing. Targets without such an instruction ignore it; at present these are all targets
+    /// a hint and computes nothing. Targets without a prefetch instruction ignore it; at present these are all targets
     /// (CUDA, as in TVM, and native code). It is printed as TVM prints it.
     ///
     /// # Errors

@@ -11,9 +11,9 @@ use crate::te::expr::thread::Thread;
 use crate::te::loops::ir::stmt::LoopKind;
 
 impl Stage {
-    /// Splits a loop in two. The inner loop runs over `factor` iterations, or over the whole extent if that is known to
-    /// be smaller and neither loop is bound to a thread. If the factor may not divide the extent, a test skips the
-    /// iterations beyond it. Gives the outer and the inner loop.
+    /// Splits a loop in two. The inner loop runs over `factor` iterations. It runs over the whole extent if that is
+    /// known to be smaller and neither loop is bound to a thread. If the factor may not divide the extent, a test skips
+    /// the iterations beyond it. Gives the outer and the inner loop.
     ///
     /// # Errors
     /// [`ScheduleError::NotALoop`]; [`ScheduleError::AxisKind`] for a thread axis, or the time of a scan's update;

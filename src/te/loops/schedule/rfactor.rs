@@ -21,8 +21,8 @@ impl Schedule {
     /// predicate) on the new loops. Gives the new stage's tensor.
     ///
     /// # Errors
-    /// [`ScheduleError::Rfactor`] when the stage is not a reduction, `axis` is not one of its reduction loops, one of
-    /// these is bound to a thread index, or the reducer is not commutative and `axis` is not the outermost.
+    /// [`ScheduleError::Rfactor`] if the stage is not a reduction, or `axis` is not one of its reduction loops. Also if
+    /// one of these is bound to a thread index. Also if the reducer is not commutative and `axis` is not the outermost.
     pub fn rfactor(&mut self, tensor: &Tensor, axis: Axis) -> Result<Tensor, TeError> {
         let mut all = self.rfactor_at(tensor, axis, 0)?;
         Ok(all.swap_remove(tensor.value().min(all.len() - 1)))

@@ -18,10 +18,10 @@ impl Stage {
     ///
     /// # Errors
     /// [`ScheduleError::NotALoop`]; [`ScheduleError::AxisKind`] for a thread axis or the time of a scan's update;
-    /// [`ScheduleError::Intrinsic`] for an intrinsic with another number of tensors, for a reducing intrinsic where the
-    /// stage is not a reduction, and for a stage that reduces over threads or is tensorized already. Lowering refuses,
-    /// with the same error, an expression, extent, stride, offset or memory that differs from the intrinsic's; a bound
-    /// that depends on a loop inside; and stages or threads inside.
+    /// [`ScheduleError::Intrinsic`] for an intrinsic with another number of tensors, and for a reducing intrinsic if
+    /// the stage is not a reduction. Also for a stage that reduces over threads or is tensorized already. Lowering
+    /// refuses, with the same error, an expression, extent, stride, offset or memory that differs from the intrinsic's;
+    /// a bound that depends on a loop inside; and stages or threads inside.
     pub fn tensorize(&mut self, axis: Axis, intrin: &TensorIntrin) -> Result<(), TeError> {
         self.leaf(axis)?;
         let refuse = |reason: String| {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::document::{Document, reduction};
 use super::{MOST, outcome};
 
-/// What depends on a loop is not a factor, though it is an integer.
+/// A number that depends on a loop is not a factor, though it is an integer.
 #[test]
 fn factors_are_sizes() {
     for by in ["factor", "parts"] {

@@ -185,7 +185,7 @@ fn shared_operations() {
     assert!(matches!(refused, Err(TeError::Expression(ExpressionError::Nested { .. }))), "{refused:?}");
 }
 
-/// `count` functions, each of which calls the previous one `times` times in a row; `y` is the last one's value.
+/// `count` functions that each call the previous one `times` times in a row; `y` is the last one's value.
 fn functions(name: &str, count: usize, times: usize) -> String {
     let mut d = Document::new();
     let mut before = None;

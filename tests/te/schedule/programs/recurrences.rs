@@ -26,7 +26,7 @@ pub(super) fn running_sums(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     Ok(dice.case(vec![b, init, update, sums, d], outputs))
 }
 
-/// A cell whose gate is a product with the whole previous state, and whose step has several stages.
+/// A cell with several stages in its step. Its gate is a product with the whole previous state.
 pub(super) fn cell(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let (t, b, h) = (dice.size("t", 1), dice.fixed(1, 4), dice.fixed(1, 6));
     let element = dice.integer();

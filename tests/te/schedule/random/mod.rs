@@ -1,5 +1,5 @@
-//! Random primitives, sensible or not: each is refused with a typed error, or the resulting program computes what the
-//! default schedule does, in the interpreter, as native code and on an emulated GPU.
+//! Random primitives, sensible or not. Each is refused with a typed error, or the resulting program computes what the
+//! default schedule does: in the interpreter, as native code and on an emulated GPU.
 
 mod primitives;
 mod works;

@@ -1,7 +1,7 @@
 //! A kernel's C header: its parameter as a struct, the shape of its launch, and functions that fill and launch it.
 //!
-//! Everything in it is of the launch's description (`epilogue::gemm::launch`), so it is what the library launches itself.
-//! What it needs of the CUDA driver it declares where there is no `cuda.h` (`driver.h`).
+//! Everything in it is of the launch's description (`epilogue::gemm::launch`), so it is what the library launches
+//! itself. It declares the functions of the CUDA driver that it needs, if there is no `cuda.h` (`driver.h`).
 
 mod names;
 
@@ -16,10 +16,10 @@ use crate::data;
 use crate::options::{Layout, ProductOptions};
 use names::Names;
 
-/// What the driver's functions are, for programs without `cuda.h`.
+/// Declarations of the driver's functions, for programs without `cuda.h`.
 const DRIVER: &str = include_str!("driver.h");
 
-/// What is exported.
+/// The exported kernel.
 pub(crate) struct Exported<'a> {
     pub(crate) gemm: &'a Gemm,
     pub(crate) product: &'a ProductOptions,
@@ -30,7 +30,7 @@ pub(crate) struct Exported<'a> {
 /// The header of one kernel.
 pub(crate) struct Header<'a> {
     exported: &'a Exported<'a>,
-    /// What the names of types and functions begin with.
+    /// The prefix of the names of types and functions.
     prefix: String,
     operands: Vec<Member>,
     arguments: Vec<Member>,
@@ -41,7 +41,7 @@ pub(crate) struct Header<'a> {
 /// A member of the arguments' struct.
 struct Member {
     name: String,
-    /// What it is in C.
+    /// The C type.
     ty: &'static str,
     comment: String,
     /// Whether it is an address that the kernel is given.

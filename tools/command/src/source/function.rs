@@ -23,7 +23,7 @@ use super::items::{Items, Path};
 use super::names::meanings;
 use super::operations::operation;
 
-/// What the file defines, and what is wrong in it so far.
+/// The file's definitions, and the mistakes found so far.
 pub(super) struct Definitions<'a> {
     pub(super) items: &'a Items,
     pub(super) mistakes: Vec<syn::Error>,
@@ -88,7 +88,7 @@ impl<'a> Definitions<'a> {
         Self { items, mistakes: items.repeated.clone(), text, made: BTreeMap::new(), reducers: BTreeMap::new() }
     }
 
-    /// What the file says of names, as the macros look it up.
+    /// The file's text, as the macros look names up in it.
     pub(super) fn files(&self) -> Files {
         File::read(&self.text).map_or_else(Files::default, Files::given)
     }

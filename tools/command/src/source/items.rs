@@ -13,7 +13,7 @@ pub(super) type Path = Vec<String>;
 /// A function under an attribute.
 pub(super) struct Function {
     pub(super) module: Path,
-    /// What stands between the attribute's parentheses.
+    /// The arguments between the attribute's parentheses.
     pub(super) arguments: TokenStream,
     /// The function without that attribute.
     pub(super) item: ItemFn,
@@ -21,13 +21,13 @@ pub(super) struct Function {
 
 /// A module under `#[reducer]`.
 pub(super) struct OwnReducer {
-    /// What stands between the attribute's parentheses.
+    /// The arguments between the attribute's parentheses.
     pub(super) arguments: TokenStream,
     /// The module without that attribute.
     pub(super) item: ItemMod,
 }
 
-/// What a module imports.
+/// The imports of a module.
 #[derive(Default)]
 pub(super) struct Imports {
     /// A name, and the path that it stands for.
@@ -59,7 +59,7 @@ impl Items {
         items
     }
 
-    /// The same, where functions of an accumulator need no attribute.
+    /// The items of a file in which functions of an accumulator need no attribute.
     pub(super) fn with_bare_functions(file: &syn::File) -> Self {
         let mut items = Self { bare: true, ..Self::default() };
         file.items.iter().for_each(|item| items.item(item, &mut Vec::new()));
@@ -111,7 +111,7 @@ impl Items {
         } else if self.bare && takes_accumulator(function) {
             self.epilogues.push(taken(function, None, module));
         } else {
-            // What is defined inside a function is taken for its module's.
+            // An item inside a function is taken for its module's.
             for statement in &function.block.stmts {
                 if let Stmt::Item(item) = statement {
                     self.item(item, module);
@@ -155,7 +155,7 @@ fn is_named(attribute: &Attribute, name: &str) -> bool {
     attribute.path().segments.last().is_some_and(|last| last.ident == name)
 }
 
-/// What stands between an attribute's parentheses.
+/// The arguments between an attribute's parentheses.
 fn between(attribute: Meta) -> TokenStream {
     match attribute {
         Meta::List(list) => list.tokens,

@@ -69,7 +69,7 @@ impl Mistake {
 
 /// The longest part of a line that is shown.
 const SHOWN: usize = 160;
-/// What is shown of a longer line before the mistake.
+/// The part of a longer line before the mistake that is shown.
 const BEFORE: usize = 40;
 
 impl Mistake {

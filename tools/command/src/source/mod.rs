@@ -5,7 +5,7 @@
 //!                                  names (names), constants (constants), operations (operations) ──┘
 //! ```
 //!
-//! What rustc does for the macros is done here: names are looked up in the file and among the library's operations, and
+//! rustc's work for the macros is done here: names are looked up in the file and among the library's operations, and
 //! constants are computed. No other file is read.
 
 mod constants;
@@ -37,7 +37,7 @@ pub fn read(text: &Text) -> Result<Vec<Epilogue>, Mistakes> {
     tree::all(text, &items::Items::of(&file))
 }
 
-/// The epilogues of a text from the command line: functions, whose attribute may be left out where the first parameter is
+/// The epilogues of a text from the command line: functions, whose attribute may be left out if the first parameter is
 /// the accumulator; or the closure that `epilogue!` takes.
 ///
 /// # Errors
@@ -64,7 +64,7 @@ fn checked(text: &Text) -> Result<(), Mistakes> {
         let message = format!("the text has {} bytes; at most {LONGEST} are read", text.text.len());
         return Err(Mistakes::whole(text, message));
     }
-    // What is not Rust is refused where it is parsed.
+    // Text that is not Rust is refused where it is parsed.
     let tokens = text.text.parse::<TokenStream>().unwrap_or_default();
     depth::check(&tokens).map_err(|error| Mistakes::of(text, [error]))
 }

@@ -1,4 +1,4 @@
-//! What a path means: an item of the file, or the library's or the standard library's.
+//! The meaning of a path: an item of the file, or the library's or the standard library's.
 
 use std::collections::{HashSet, VecDeque};
 

@@ -24,7 +24,7 @@ use super::mistakes::{Mistakes, Text};
 pub struct Epilogue {
     /// The function's name, as the user wrote it.
     pub name: String,
-    /// What it computes, not yet checked for types.
+    /// Its tree, not yet checked for types.
     pub tree: Tree,
 }
 

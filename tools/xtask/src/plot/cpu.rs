@@ -45,7 +45,7 @@ fn tables(text: &str) -> Vec<Table> {
 
 const ROW: i32 = 18;
 const TOP: i32 = 82;
-/// Of what names the tables: how many stand beside each other, and how far apart.
+/// The tables' names: how many stand beside each other, and how far apart.
 const NAMES: (i32, i32) = (4, 190);
 const LEFT: i32 = 400;
 const WIDTH: i32 = 460;

@@ -1,4 +1,4 @@
-//! The graph: which files name items of which others.
+//! The graph: the files, and for each the files whose items it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -50,7 +50,7 @@ impl Graph {
         &self.edges
     }
 
-    /// What a file imports.
+    /// The imports of a file.
     pub(super) fn imports<'g>(&'g self, file: &'g str) -> impl Iterator<Item = &'g str> {
         self.edges.iter().filter(move |(from, _)| self.files[*from] == file).map(|(_, to)| self.files[*to].as_str())
     }

@@ -1,4 +1,4 @@
-//! What is allowed: the order of layers, and the circles that follow from the nature of the data.
+//! The rules: the order of layers, and the circles that follow from the nature of the data.
 
 use super::graph::Graph;
 

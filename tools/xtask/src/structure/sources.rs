@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, Item, ItemMod, Macro, Token, UseTree};
 /// A path as written: `crate`, `super` and `self` included.
 pub(super) type Names = Vec<String>;
 
-/// What is needed about one file.
+/// The names and modules of one file.
 #[derive(Default)]
 pub(super) struct Source {
     /// `use a::b as c`: `c` and `a::b`.

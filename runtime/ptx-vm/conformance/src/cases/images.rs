@@ -10,8 +10,8 @@ use ptx_vm::numerics::swizzle::Swizzle;
 
 pub(super) fn cases() -> Vec<Case> {
     let pair = |corner: (i32, i32)| [corner, corner, (0, 0)];
-    // The examples of PTX ISA 5.5.4.1 with fewer images, which are more than 128 KiB (below which drivers encode another
-    // map), then that of 5.5.4.2.
+    // The examples of PTX ISA 5.5.4.1 with fewer images, then that of 5.5.4.2. The images are more than 128 KiB: below
+    // this, drivers encode another map.
     let isa = ImageCase {
         rank: 4,
         sizes: [64, 9, 14, 10, 1],

@@ -1,5 +1,5 @@
-//! The element types of tensor-core products, and their inputs. Depending on the seed these are small integers, whose
-//! products are exact in any order and whose places show every layout error, or numbers of any size.
+//! The element types of tensor-core products, and their inputs. The seed chooses between two kinds. Small integers have
+//! exact products in any order, and show every layout error by their places; the others are numbers of any size.
 
 use crate::oracle::real::{BF16, E4M3, E5M2, F16, Mode, Pair, Table};
 use crate::values::Random;

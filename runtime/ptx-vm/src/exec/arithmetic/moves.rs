@@ -91,8 +91,8 @@ impl Operation for InsertBits {
 
 /// `add.cc`, `addc`, `sub.cc`, `subc`, `mad.cc`, `madc`. The carry flag is predicate `p`.
 ///
-/// After a subtraction the flag is the carry of `a + !b + 1`, so it is 1 if there was no borrow, for every reader of
-/// the flag. The PTX ISA (§9.7.2) describes a borrow. Chains of subtractions can't tell the difference, but ptxas
+/// After a subtraction the flag is the carry of `a + !b + 1`. So it is 1 if there was no borrow, for every reader of
+/// the flag. The PTX ISA (§9.7.2) describes a borrow. Chains of subtractions can't tell the difference. But ptxas
 /// implements the carry (SASS `IADD3 …, P0, a, -b`, then `IMAD.X …, ~b, P0`), and NVRTC's division of 128 bits reads it
 /// with `addc`.
 pub(crate) struct Carry;

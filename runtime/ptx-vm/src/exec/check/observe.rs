@@ -10,7 +10,7 @@ use crate::program::Row;
 use crate::program::flags::{AccessFlags, AtomicFlags, BarrierFlags, SCOPE_SHIFT};
 use crate::race::{self, Access, At, BarrierArrival, Kind, Observer, Order, Scope, Space};
 
-/// What an access will do, or what a strong access has done.
+/// An access before it is performed, or a strong access afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum AccessKind {
     Read,

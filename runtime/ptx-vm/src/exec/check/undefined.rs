@@ -1,14 +1,14 @@
-//! Undefined values: those of registers and predicates that were never written, read from unwritten shared or local memory,
+//! Undefined values: registers and predicates that were never written; values from unwritten shared or local memory,
 //! from beyond a shared or local variable, or from lanes that take no part in a shuffle.
 //!
-//! Reading them is not an error yet. Software pipelines fetch one step more than they use, merges read one key beyond
-//! the last, and products of a tile at the edge take rows that were never loaded, but whose results are not stored. The
-//! error is a use of such a value: in an address, a branch or another guard, across lanes, or in a store to global memory.
-//! Until then the registers with such values are recorded by row and lane. Moves, arithmetic, comparisons and products
-//! pass them on, and so does shared or local memory to which they are stored.
+//! Reading them is not an error yet. Software pipelines fetch one step more than they use, and merges read one key
+//! beyond the last. Products of a tile at the edge take rows that were never loaded; their results are not stored. The
+//! error is a use of an undefined value: in an address, a branch or another guard, across lanes, or in a store to
+//! global memory. Until then, registers with undefined values are recorded by row and lane. Moves, arithmetic,
+//! comparisons and products pass them on, and so does shared or local memory to which they are stored.
 //!
 //! A result is not undefined if it doesn't depend on the undefined operand, as far as this is known without its bits: the
-//! other value of a selection, `and` with false or 0. Compilers evaluate both sides of `&&` where that is harmless. They also
+//! other value of a selection, `and` with false or 0. Compilers evaluate both sides of `&&` if that is harmless. They also
 //! fill half of a register, or the gap after a field, with anything: so a register that is packed from several, and what is
 //! read from local memory, are undefined only if all of it is.
 
@@ -46,7 +46,7 @@ impl Context<'_> {
         }
     }
 
-    /// The same for one destination.
+    /// Notes undefined lanes of one destination.
     #[cold]
     #[inline(never)]
     pub(in crate::exec) fn note_undefined_row(&mut self, row: Row, lanes: u32, lane: usize, from: ReadFrom) {
@@ -199,8 +199,8 @@ impl Context<'_> {
         effect.predicate_defs.iter().for_each(|&p| undefined.set_predicate(p, mask, lanes, read));
     }
 
-    /// Passes undefined values on through `mma.sync`: from a row of A to the row of D, from a column of B to the column
-    /// of D, from an element of C to the same element of D. (PTX ISA §9.7.14.5: lane / 4 is the row of A and D, and the
+    /// Passes undefined values on through `mma.sync`: from a row of A to the row of D; from a column of B to the column
+    /// of D; from an element of C to its element of D. (PTX ISA §9.7.14.5: lane / 4 is the row of A and D, and the
     /// column of B; odd registers of A and the second half of D's are 8 rows further down.)
     fn multiply_undefined(&mut self, i: &Instruction) {
         let program = self.program;
@@ -310,7 +310,7 @@ impl Context<'_> {
         }
     }
 
-    /// The same after `stmatrix`, of rows at these offsets.
+    /// Marks undefined values after `stmatrix`, of rows at these offsets.
     #[cold]
     #[inline(never)]
     pub(in crate::exec) fn mark_undefined_matrix(&mut self, registers: &[Row], offsets: &[u32; 32], transposed: bool) {

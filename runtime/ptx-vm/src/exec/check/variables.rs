@@ -36,7 +36,7 @@ impl Context<'_> {
         self.program.shared.past("shared", offset, bytes)
     }
 
-    /// The same for local variables.
+    /// If an access touches bytes between two local variables: where it is.
     pub(in crate::exec) fn past_local(&self, offset: u32, bytes: u32) -> Option<String> {
         self.program.local.past("local", offset, bytes)
     }

@@ -68,7 +68,7 @@ fn give(context: &mut Context<'_>, i: &Instruction, lane: usize, size: u32, old:
     }
 }
 
-/// What an atomic of several lanes has done.
+/// The effect of an atomic of several lanes.
 #[derive(Default)]
 struct Updated {
     /// Whether a value in memory has changed.

@@ -1,7 +1,7 @@
 //! Loads and stores of a thread's own memory: local memory and, for loads, parameters.
 //!
-//! The generic address of a local variable has the number of its thread in its top bits, so that an access by another
-//! thread is noticed: on a GPU it would be to that thread's own memory.
+//! The generic address of a local variable has the number of its thread in its top bits. So an access by another thread
+//! is noticed: on a GPU it would be to that thread's own memory.
 
 use crate::error::MemorySpace;
 use crate::exec::context::{Context, Flow, lanes_of};

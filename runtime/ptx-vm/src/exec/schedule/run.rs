@@ -137,7 +137,7 @@ fn steer(
         }
         Flow::Exit => exit(context, mask, active),
         Flow::Pause => {
-            // What lanes poll for may have to come from other lanes of the warp.
+            // The value that lanes poll for may have to come from other lanes of the warp.
             if warp.status == Status::Polling && !warp.is_converged() {
                 warp.rotate();
             }

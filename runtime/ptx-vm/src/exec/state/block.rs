@@ -7,7 +7,7 @@ use crate::exec::state::weak::Views;
 use crate::memory::shared::SharedMemory;
 use crate::race::Observer;
 
-/// What the warps of a block share.
+/// State that the warps of a block share.
 pub(in crate::exec) struct Block {
     /// `%ctaid`
     pub(in crate::exec) index: [u32; 3],
@@ -30,6 +30,6 @@ pub(crate) struct Cluster {
     pub(in crate::exec) engine: Engine,
     /// Right operands of `wgmma` that are ready to be multiplied.
     pub(in crate::exec) products: ReadyOperands,
-    /// What its warps have passed on to each other of global memory, if reads may see older values.
+    /// Writes of global memory that its warps have passed on to each other, if reads may see older values.
     pub(in crate::exec) views: Views,
 }

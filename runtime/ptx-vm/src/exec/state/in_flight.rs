@@ -1,21 +1,21 @@
-//! Registers of `wgmma` products in flight (PTX ISA §9.7.15.7). Until `wgmma.wait_group` has waited for the product's
-//! committed group, no instruction may read or write its accumulators, or write the registers that hold its A. Only
-//! another product of the same shape may continue with the same accumulators.
+//! Registers of `wgmma` products in flight (PTX ISA §9.7.15.7). The accumulators of a product may not be read or
+//! written until `wgmma.wait_group` has waited for its committed group. The registers that hold its A may not be
+//! written until then. Only another product of the same shape may continue with the same accumulators.
 //!
 //! Registers are tracked by row, in every completion mode. A `mov` of an accumulator does not count as a use, because
-//! compilers make such copies. The copy is stale, even after the wait, and a use of it is reported.
+//! compilers make these copies. The copy is stale, even after the wait, and a use of it is reported.
 //!
 //! While products are in flight, it is also known which registers were written since the last `wgmma.fence`: none of them
 //! may be A of the next product. Copies don't count here, either.
 
 use crate::program::Row;
 
-/// What is known of one register.
+/// The products in flight that use one register.
 #[derive(Clone, Copy, Debug, Default)]
 struct Register {
-    /// The product of which it is an accumulator.
+    /// The product that has it as an accumulator.
     accumulator: Option<Product>,
-    /// The product of which it holds A.
+    /// The product that has its A in it.
     operand: Option<Product>,
     /// The product of whose accumulator it is a copy that was made too early.
     stale: Option<u32>,

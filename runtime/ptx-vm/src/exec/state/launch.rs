@@ -45,7 +45,7 @@ pub(crate) struct LaunchState<'a> {
     pub(in crate::exec) variables: Vec<u64>,
     /// Bytes of shared memory of a block, static and dynamic, as the kernel declares them.
     pub(in crate::exec) declared_shared_bytes: u32,
-    /// The same with the gaps between variables.
+    /// These bytes with the gaps between variables.
     pub(in crate::exec) shared_bytes: u32,
     pub(in crate::exec) dynamic_shared_bytes: u32,
     pub(in crate::exec) dynamic_shared_start: u32,
@@ -66,7 +66,7 @@ pub(crate) struct LaunchState<'a> {
     pub(in crate::exec) detector: Option<Arc<race::Detector>>,
     /// Address of the memory in which the blocks of a cooperative launch meet, or 0.
     pub(in crate::exec) grid_workspace: u64,
-    /// What the kernel has printed.
+    /// The text that the kernel has printed.
     pub(in crate::exec) printed: Mutex<String>,
 }
 

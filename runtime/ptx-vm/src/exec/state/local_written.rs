@@ -9,7 +9,7 @@ pub(in crate::exec) struct LocalWritten {
 }
 
 impl LocalWritten {
-    /// For so many bytes of each lane.
+    /// Makes room for this many bytes of each lane.
     pub(in crate::exec) fn new(bytes: u32) -> Self {
         let stride = (bytes as usize).div_ceil(64);
         Self { words: vec![0; stride * 32], stride }

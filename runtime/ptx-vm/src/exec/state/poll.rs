@@ -12,7 +12,7 @@ pub(in crate::exec) struct Poll {
     pub(in crate::exec) target: Target,
 }
 
-/// What is tested.
+/// The polled state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Target {
     /// The phase with this parity of the mbarrier at an offset of a block's shared memory.
@@ -25,18 +25,18 @@ pub(in crate::exec) enum Target {
     Warpgroup,
 }
 
-/// What an instruction gave when it was last executed.
+/// The result of an instruction when it was last executed.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     pc: u32,
     lanes: u32,
-    /// Of the places and of the results.
+    /// A hash of the places and of the results.
     digest: u64,
     /// Whether it has given that several times.
     repeats: bool,
 }
 
-/// What the lanes of a warp poll.
+/// The state that the lanes of a warp poll.
 #[derive(Debug, Default)]
 pub(in crate::exec) struct Polls {
     looks: Vec<Look>,

@@ -31,14 +31,14 @@ pub(in crate::exec) type Undefined = (u32, u32);
 pub(in crate::exec) struct UndefinedValues {
     rows: Vec<Undefined>,
     predicates: Vec<Undefined>,
-    /// The number of rows and of predicates with such lanes.
+    /// The number of rows and of predicates with undefined lanes.
     count: usize,
     predicate_count: usize,
     pub(in crate::exec) reads: Vec<Read>,
 }
 
 impl UndefinedValues {
-    /// No such registers, with the same numbers of reads.
+    /// No undefined values, but with the numbers of reads kept.
     pub(in crate::exec) fn with_same_reads(&self) -> Self {
         Self { reads: self.reads.clone(), ..Self::default() }
     }
@@ -83,7 +83,7 @@ impl UndefinedValues {
         set(&mut self.rows, &mut self.count, row as usize, mask, (lanes, read));
     }
 
-    /// The same for a predicate.
+    /// Sets the undefined lanes of a predicate.
     pub(in crate::exec) fn set_predicate(&mut self, index: u16, mask: u32, lanes: u32, read: u32) {
         set(&mut self.predicates, &mut self.predicate_count, index.into(), mask, (lanes, read));
     }

@@ -54,7 +54,7 @@ pub(in crate::exec) struct Warp {
     /// Whether the order of program counters is ignored, so that starved lanes get a turn.
     pub(in crate::exec) fair: bool,
     pub(in crate::exec) status: Status,
-    /// What its lanes poll.
+    /// The state that its lanes poll.
     pub(in crate::exec) polls: Polls,
     /// Lanes that `mbarrier.try_wait` suspended at the end of the last turn.
     pub(in crate::exec) suspended: u32,
@@ -71,9 +71,9 @@ pub(in crate::exec) struct Warp {
     pub(in crate::exec) products: WarpProducts,
     /// Registers that hold undefined values.
     pub(in crate::exec) undefined: UndefinedValues,
-    /// What it has seen of global memory, if reads may see older values.
+    /// The writes of global memory that it has seen, if reads may see older values.
     pub(in crate::exec) views: Views,
-    /// The phase of the cluster barrier in which it has arrived and for which it has not waited yet.
+    /// The phase of the cluster barrier in which it has arrived, if it has not waited for it yet.
     pub(in crate::exec) cluster_phase: Option<u32>,
     /// The result that `bar.red` will write when the barrier completes.
     pub(in crate::exec) barrier_result: Option<BarrierResult>,

@@ -10,9 +10,9 @@
 //! lanes of a warp see the same; everything through which the warps of a cluster synchronise joins their views. So
 //! store buffering, and messages passed without release or acquire, are seen; load buffering is not.
 //!
-//! Which of the allowed writes a read takes is drawn, except that a warp's first read of a place after a strong store to
-//! another one takes the oldest: its own store may still wait in a buffer. So two threads that each set a flag and read the
-//! other's, without `fence.sc`, both find the other's flag unset, in every run.
+//! A read draws one of the allowed writes. But a warp's first read of a place after a strong store to another one takes
+//! the oldest: its own store may still wait in a buffer. So two threads that each set a flag and read the other's,
+//! without `fence.sc`, both find the other's flag unset, in every run.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -52,14 +52,14 @@ impl View {
     }
 }
 
-/// What a write releases, and to whom.
+/// The view that a write releases, and to whom.
 #[derive(Clone, Debug, Default)]
 struct Released {
     view: View,
     reach: Reach,
 }
 
-/// Who can acquire what a write releases.
+/// The actors that can acquire what a write releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reach {
     #[default]
@@ -80,14 +80,14 @@ impl Released {
     }
 }
 
-/// What a warp, or a cluster as a whole, has seen.
+/// The writes that a warp, or a cluster as a whole, has seen.
 #[derive(Clone, Debug, Default)]
 pub(in crate::exec) struct Views {
-    /// What its reads may not go behind.
+    /// Its reads may not go behind this view.
     seen: View,
-    /// What a fence will add to that: views that relaxed reads found.
+    /// Views that relaxed reads found; a fence will add them to `seen`.
     found: View,
-    /// What was seen at its last fence of a scope narrower than the GPU, and at its last one of a wider scope.
+    /// Its view at its last fence of a scope narrower than the GPU, and at its last one of a wider scope.
     fenced: [Option<View>; 2],
     buffer: Buffer,
 }
@@ -186,7 +186,7 @@ impl Strength {
         if scope >= Scope::Gpu { Reach::Everybody } else { Reach::Cluster(self.cluster) }
     }
 
-    /// Whether this access can acquire what a write of such a reach releases.
+    /// Whether this access can acquire a write's release with this reach.
     fn is_reached(&self, reach: Reach) -> bool {
         match reach {
             Reach::Nobody => false,
@@ -196,7 +196,7 @@ impl Strength {
     }
 }
 
-/// What a read saw.
+/// The value that a read saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) struct Seen {
     pub(in crate::exec) value: u64,
@@ -211,7 +211,7 @@ pub(in crate::exec) struct WeakMemory {
     places: HashMap<u64, Vec<Place>>,
     /// The number of the last write.
     number: u64,
-    /// What was seen at `fence.sc` of GPU or system scope.
+    /// The view at the last `fence.sc` of GPU or system scope.
     sequential: View,
 }
 

@@ -60,7 +60,7 @@ impl Mbarrier {
     }
 }
 
-/// What is missing in the current phase.
+/// The arrivals and bytes that the current phase lacks.
 impl fmt::Display for Mbarrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} arrivals", self.pending, self.expected)?;

@@ -1,8 +1,8 @@
 //! Brings the lanes together that a member mask names (PTX ISA §9.7.9.6, §9.7.13.2, §9.7.13.8–9.7.13.13).
 //!
-//! An instruction with a member mask waits until all lanes that the mask names, and that have not ended, have executed
-//! one with the same qualifiers and the same mask. Since sm_70 it need not be the same instruction: the two sides of a
-//! branch may each have their own, and so have the calls of a function that is expanded at each of them.
+//! An instruction with a member mask waits for all lanes that the mask names and that have not ended. Each must have
+//! executed one with equal qualifiers and an equal mask. Since sm_70 it need not be the same instruction: the two sides
+//! of a branch may each have their own. So may the calls of a function that is expanded at each of them.
 
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::state::warp::RowFile;
@@ -45,7 +45,7 @@ impl Context<'_> {
         self.gather(i, mask, row, &then)
     }
 
-    /// The same if lanes are missing, are elsewhere or have ended, or if masks differ.
+    /// Gathers the lanes if some are missing, are elsewhere or have ended, or if masks differ.
     #[cold]
     #[inline(never)]
     fn gather(

@@ -95,7 +95,7 @@ impl Unit {
         format!("waits at barrier {id}, where {} of {expected} threads have arrived{ended}", barrier.arrived)
     }
 
-    /// What the groups of lanes of a warp wait for, if the warp has polling lanes.
+    /// The events that the groups of lanes of a warp wait for, if the warp has polling lanes.
     fn pollers(&mut self, index: usize, launch: &LaunchState<'_>, waiters: &mut Vec<Waiter>) {
         let polls = self.warps[index].polls.failing().to_vec();
         let mut explained = 0;

@@ -90,8 +90,8 @@ impl<const N: usize> Operation for LoadMatrix<N> {
         for n in 0..N {
             let mut tile: TileRows = [[0; 4]; 8];
             for (row, words) in tile.iter_mut().enumerate() {
-                // SAFETY: the offset is a multiple of 16, and 16 bytes from there are inside the block's shared memory,
-                // which is aligned to 16 bytes and which only this thread accesses.
+                // SAFETY: the offset is a multiple of 16, and 16 bytes from there are inside the block's shared memory.
+                // That memory is aligned to 16 bytes, and only this thread accesses it.
                 *words = unsafe { data.add(offsets[n * 8 + row] as usize).cast::<[u32; 4]>().read() };
             }
             let values =

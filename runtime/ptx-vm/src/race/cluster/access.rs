@@ -39,8 +39,8 @@ fn repeats(addresses: &[u64; 32], distance: usize) -> bool {
     differs == 0
 }
 
-/// The bits of a lane's number on which its address does not depend, if the access is a plain read. What is found is
-/// the same address in all lanes, and addresses that repeat after a power of two.
+/// The bits of a lane's number on which its address does not depend, if the access is a plain read. It finds equal
+/// addresses in all lanes, and addresses that repeat after a power of two.
 fn free_bits(lanes: u32, access: &Access<'_>) -> u32 {
     let plain = access.kind == Kind::Read && access.order == Order::Weak;
     let first = access.addresses[lanes.trailing_zeros() as usize % 32];
@@ -66,7 +66,7 @@ fn groups(lanes: u32, free: u32) -> impl Iterator<Item = (u32, u32)> {
     std::iter::from_fn(move || {
         (left != 0).then(|| {
             let lane = left.trailing_zeros();
-            // Of lanes that are not all active, either all form one group or each one does.
+            // If not all lanes are active, either all active ones form one group or each one does.
             let members = if free == 31 { lanes } else { group << lane };
             left &= !members;
             (lane, members)

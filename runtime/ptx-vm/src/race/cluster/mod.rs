@@ -53,7 +53,7 @@ pub struct ClusterDetector {
     mbarrier_actors: u32,
     /// A range of addresses that contains all mbarriers.
     mbarrier_span: (u64, u64),
-    /// What has been released to shared memory, by address.
+    /// The knowledge that has been released to shared memory, by address.
     places: HashMap<u64, Knowledge>,
     /// Lanes with a strong read in progress that is [announced](super::history::Place::expect_reader).
     announced: u32,

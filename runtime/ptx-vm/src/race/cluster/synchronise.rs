@@ -21,7 +21,7 @@ const MBARRIER_BYTES: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct CtaBarrier {
     gathered: Knowledge,
-    /// What strong reads of the arrived threads have seen, for the fences of the others.
+    /// The values that strong reads of the arrived threads have seen, for the fences of the others.
     seen: Vec<FenceSeen>,
     /// The waiting warps (by number in the block) and lanes.
     waiting: Vec<(u32, u32)>,
@@ -203,7 +203,7 @@ impl ClusterDetector {
     ///
     /// A copy that another block of the cluster issues needs a fence after the initialisation. For the block's own
     /// copies, any order between the threads is accepted. Strictly, the initialisation is a write through the generic
-    /// proxy (PTX ISA 9.7.9.25.1.2), but compilers leave out the fence there (Triton's lowering of `init_barrier`), and
+    /// proxy (PTX ISA 9.7.9.25.1.2). But compilers leave out the fence there (Triton's lowering of `init_barrier`), and
     /// their code works.
     pub(super) fn uses_mbarrier(&mut self, at: At, lanes: u32, address: u64, bulk: bool) -> bool {
         let index = self.warp_index(at);

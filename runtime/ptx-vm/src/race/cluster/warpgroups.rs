@@ -9,10 +9,10 @@ use super::{ClusterDetector, Fault};
 /// The warps of a warpgroup.
 const WARPS: usize = 4;
 
-/// What the warps of a warpgroup have executed.
+/// The instructions that the warps of a warpgroup have executed.
 #[derive(Debug, Default)]
 struct Warpgroup {
-    /// Those instructions that not every warp has executed yet.
+    /// Instructions that not every warp has executed yet.
     instructions: VecDeque<u32>,
     /// How many instructions were before these.
     before: usize,

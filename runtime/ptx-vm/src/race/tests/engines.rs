@@ -80,7 +80,7 @@ fn load(play: &mut Play) {
     load_by(play, 0);
 }
 
-/// The same, issued by the block of this rank, to block 0.
+/// A bulk load of 1 KiB to offset 0 of block 0, issued by the block of this rank.
 fn load_by(play: &mut Play, rank: u32) {
     let at = play.at(rank, 0, 1);
     let to = [shared_address(0, 0)..shared_address(0, 1024)];

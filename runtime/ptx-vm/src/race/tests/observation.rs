@@ -139,7 +139,7 @@ fn readers_of_launches_that_may_still_run_are_all_remembered() {
     }
 }
 
-/// What blocks do with one word.
+/// The action of a block on one word.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Atom(usize),

@@ -1,5 +1,5 @@
-//! Accesses of neighbouring lanes to neighbouring elements, which are judged as one, against the same accesses by the same
-//! lanes in the opposite order, which are not.
+//! Compares two orders of the same accesses. Accesses of neighbouring lanes to neighbouring elements are judged as one;
+//! in the opposite order of lanes they are not.
 
 use super::*;
 use proptest::prelude::*;
@@ -128,7 +128,7 @@ fn read_by_warp_1(play: &mut Play) {
 
 #[test]
 fn atomics_in_a_loop_are_remembered_as_one_until_something_is_passed_on() {
-    // What both lanes did before the barrier is known after it.
+    // The accesses of both lanes before the barrier are known after it.
     let mut play = Play::new(1, 1, 64);
     atomic(&mut play, 0, 1);
     atomic(&mut play, 0, 2);
@@ -173,7 +173,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Plays the steps. If `split`, each read is two: of the lanes of either parity, which are never taken together.
 fn conflicts(steps: &[Step], split: bool) -> Vec<(usize, usize, Hazard, RaceCause)> {
     let mut play = Play::new(1, 1, WARPS * 32);
-    // What the lanes access in each step: their addresses and the size.
+    // The accesses of the lanes in each step: their addresses and the size.
     let mut accessed = vec![([0u64; 32], 0u32); steps.len()];
     for (number, step) in steps.iter().enumerate() {
         let mut access = |warp, kind, lanes, addresses: &[u64; 32], size| {

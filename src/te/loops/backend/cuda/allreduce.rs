@@ -133,8 +133,8 @@ impl Reduction<'_> {
         Ok(())
     }
 
-    /// The part of the condition that is needed. If every thread has its values in private memory,
-    /// a test that all threads of a group share decides only whether a result is stored.
+    /// The part of the condition that is needed. If every thread has its values in private memory, a test that the
+    /// group shares decides only whether a result is stored.
     fn needed(&self) -> Expr {
         let own_memory = self.reduce.source.iter().all(|x| {
             let mut own = true;

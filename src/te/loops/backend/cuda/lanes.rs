@@ -1,8 +1,8 @@
 //! Prints vectorised loops: neighbouring elements are read and written several at a time.
 //!
-//! Elements are copied to registers before the loop and back after it, by accesses of up to 16 bytes. Such an access
-//! needs an address that is a multiple of its size (PTX ISA 9.7.9, "Data Movement and Conversion Instructions: ld") and
-//! elements without gaps, which depends on the strides and views of a run. So both versions of the loop are printed. A
+//! Elements are copied to registers before the loop and back after it, by accesses of up to 16 bytes. An access needs
+//! an address that is a multiple of its size (PTX ISA 9.7.9, "Data Movement and Conversion Instructions: ld") and
+//! elements without gaps. Both depend on the strides and views of a run, so both versions of the loop are printed. A
 //! test chooses between them: of addresses and strides, and of the loop's conditions for all iterations. The iterations
 //! stay in order, and compute the same.
 

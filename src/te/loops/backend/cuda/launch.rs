@@ -30,7 +30,7 @@ const WIDE: i64 = 1 << 30;
 pub(crate) struct CudaTarget {
     device: Device,
     program: Program,
-    /// What the accesses of a run are proved on.
+    /// The body for proofs about the accesses of a run.
     body: Stmt,
     /// The sizes and strides that accesses depend on.
     variables: Vec<Var>,
@@ -310,7 +310,7 @@ mod tests {
     use crate::te;
     use epilogue_runtime::Arch;
 
-    /// Memory that needs 64-bit indices is too large for a test, but the kernels with such indices are not.
+    /// Memory that needs 64-bit indices is too large for a test, but the kernels with 64-bit indices are not.
     #[test]
     fn wide_indices_compute_the_same() {
         if epilogue_runtime::testing::compiler("wide_indices_compute_the_same").is_none() {

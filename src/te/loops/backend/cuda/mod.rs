@@ -1,6 +1,6 @@
 //! CUDA C++ for lowered programs: loop partition, the split between host and device, printing, and launches.
 //!
-//! No access leaves its memory. Those whose index depends on data are tested. That all others stay inside is proved for the
+//! No access leaves its memory. An index that depends on data is tested. That all others stay inside is proved for the
 //! sizes of a run; where it isn't, another text runs, which tests every access. A failed test is reported as
 //! [`DataError`](epilogue_runtime::DataError).
 //!

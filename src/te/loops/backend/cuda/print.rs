@@ -150,7 +150,7 @@ pub(super) struct KernelPrinter<'a> {
     pub(super) code: Writer,
     /// The number of loops around what is being printed.
     loops: usize,
-    /// The threads of a block along x, y and z, where they are constants.
+    /// The threads of a block along x, y and z, if they are constants.
     block: Option<[u32; 3]>,
     shared_bytes: usize,
     /// The name of the block's dynamic shared memory.

@@ -6,9 +6,9 @@
 //! memory that it also writes, the pointers that it only reads are plain. That they don't alias the written ones still
 //! follows from the `__restrict__` of those.
 //!
-//! A barrier is no write to memory that only one pointer reaches: the compiler may read such memory once for all, although
-//! other threads write it between two barriers. So if a kernel has barriers, the pointers to what it writes and reads are
-//! plain, too.
+//! A barrier is no write to memory that only one pointer reaches: the compiler may read this memory once for all,
+//! although other threads write it between two barriers. So if a kernel has barriers, the pointers to memory that it
+//! writes and reads are plain, too.
 
 use std::collections::HashSet;
 

@@ -31,14 +31,14 @@ pub(super) enum HostStep {
         var: Var,
         /// The number of iterations.
         extent: Expr,
-        /// What is repeated.
+        /// The repeated steps.
         body: Vec<Self>,
     },
     /// `if condition { then }`
     If {
         /// The condition, on sizes and host counters.
         condition: Expr,
-        /// What is done if it holds.
+        /// The steps if it holds.
         then: Vec<Self>,
     },
     /// `let var = value; body`

@@ -31,7 +31,7 @@ pub(super) struct DeviceNest {
 }
 
 impl DeviceNest {
-    /// The threads of a block along x, y and z, where all are constants.
+    /// The threads of a block along x, y and z, if all are constants.
     pub(super) fn block(&self) -> Option<[u32; 3]> {
         let mut block = [1; 3];
         for (thread, extent) in &self.extents {
@@ -62,7 +62,7 @@ struct Pass {
     own: HashSet<Var>,
 }
 
-/// What is known at a place in the program.
+/// The thread indices and conditions at a place in the program.
 #[derive(Clone, Default)]
 struct State {
     /// The thread indices that the stage is bound to.

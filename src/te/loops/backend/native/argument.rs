@@ -84,7 +84,7 @@ impl<'a> HostTensor<'a> {
         Self { pointer, len, writable, dtype, shape: shape.to_vec(), strides, memory: PhantomData }
     }
 
-    /// The same memory with other extents and strides, in elements. A stride of 0 repeats elements along an axis.
+    /// Views the memory with other extents and strides, in elements. A stride of 0 repeats elements along an axis.
     ///
     /// # Errors
     /// [`RunError::Argument`] when the memory is too small for them, or when it is written and two indices share an
@@ -186,7 +186,7 @@ fn refuse(tensor: &str, reason: String) -> TeError {
     RunError::Argument { tensor: tensor.to_owned(), reason }.into()
 }
 
-/// What the arguments of a run determine.
+/// The sizes and spans that follow from a run's arguments.
 #[derive(Debug)]
 pub(super) struct Bound {
     /// The values of the variables that are sizes and strides.

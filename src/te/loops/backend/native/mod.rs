@@ -148,8 +148,8 @@ impl NativeKernel {
     /// allocates holds zeros or older values.
     ///
     /// # Errors
-    /// [`RunError::Argument`] for a number, type, shape or layout of arguments that doesn't fit, for an argument that
-    /// is written but was passed for reading, or for one that shares memory with another that is written; nothing is
+    /// [`RunError::Argument`] for a number, type, shape or layout of arguments that doesn't fit. Also for an argument
+    /// that is written but was passed for reading, and for one that shares memory with a written argument; nothing is
     /// run then. [`TeError::Data`] for an access out of bounds or a division by zero, and [`RunError::Failed`] for an
     /// allocation that fails; some elements may have been written.
     pub fn run(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {

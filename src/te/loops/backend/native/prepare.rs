@@ -8,7 +8,7 @@ use crate::te::expr::var::Var;
 use crate::te::loops::ir::rewrite::substitute;
 use crate::te::loops::ir::stmt::{LoopKind, Stmt};
 
-/// The same statement without prefetches and without notes about statements.
+/// Removes prefetches and notes about statements.
 pub(super) fn without_notes(statement: Stmt) -> Stmt {
     match statement {
         Stmt::Note { body, .. } => without_notes(*body),

@@ -2,12 +2,12 @@
 //!
 //! Blocks run on the host's threads in any order: no block waits for another, and none reads what another wrote before
 //! the launch is over (lowering refuses everything else). The threads of a block meet at a barrier, at a reduction over
-//! threads, and where one reads memory that another wrote. The statements between two such points become a nest of
+//! threads, and where one reads memory that another wrote. The statements between two meeting points become a nest of
 //! loops over the threads, so that all threads have arrived at each point. Private memory that is used on both sides of
 //! a point becomes an array over threads.
 //!
-//! A loop that contains such a point must have the same number of iterations in all threads. A condition around one may
-//! depend on thread indices, but not on memory. Everything else is refused.
+//! A loop that contains a meeting point must have the same number of iterations in all threads. A condition around one
+//! may depend on thread indices, but not on memory. Everything else is refused.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ use crate::te::loops::ir::stmt::{AllReduce, LoopKind, Stmt};
 /// This many blocks along one axis are enough for the host's threads.
 const ENOUGH_BLOCKS: i64 = 64;
 
-/// The same program without launches, barriers and reductions over threads.
+/// Removes launches, barriers and reductions over threads from a program.
 pub(super) fn serialize(body: Stmt) -> Result<Stmt, TeError> {
     Serializer::default().host(body)
 }
@@ -432,7 +432,7 @@ fn used_outside(statement: &Stmt, buffer: &Buffer) -> bool {
     uses(statement, buffer) || statement.children().into_iter().any(|child| used_outside(child, buffer))
 }
 
-/// The same statement with each direct inner statement replaced, or the first error.
+/// Replaces each direct inner statement, or gives the first error.
 fn map(statement: Stmt, f: &mut dyn FnMut(Stmt) -> Result<Stmt, TeError>) -> Result<Stmt, TeError> {
     let mut mistake = None;
     let result = statement.map_children(&mut |child| {

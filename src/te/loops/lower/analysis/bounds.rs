@@ -1,4 +1,4 @@
-//! Bound inference: which part of its tensor each stage computes, and in which memory.
+//! Bound inference: the part of its tensor that each stage computes, and the memory for it.
 //!
 //! Stages are visited from consumers to producers. A stage that is computed inside a loop of another computes what one
 //! iteration of that loop reads. Loops between that one and the read are relaxed: all of their iterations are included.
@@ -23,7 +23,7 @@ use crate::te::loops::schedule::loops::LoopNest;
 use crate::te::loops::schedule::properties::Layout;
 use crate::te::loops::schedule::{Attach, Relation, Schedule, Stage, fix_points};
 
-/// What each stage computes, indexed by its place in the schedule.
+/// Loops, ranges and memory of each stage, indexed by its place in the schedule.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The loops of a computation or scan.
@@ -236,7 +236,7 @@ fn needed(
                     let axes = whole_reader.then(|| over_axes(&schedule.stages[reader], nest, index))??;
                     Interval::of(&axes.low, &running).zip(Interval::of(&axes.high, &running)).map(|(a, b)| a.to(b))
                 });
-                // What data or the reader's own loops bound has no bound where it is computed.
+                // An index that data or the reader's own loops bound has no bound where it is computed.
                 let varies = |x: &Expr| {
                     x.contains(|x| matches!(x.kind(), Kind::Read(..))) || running.iter().any(|(var, _)| x.uses(*var))
                 };

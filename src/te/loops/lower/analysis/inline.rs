@@ -11,7 +11,7 @@ use crate::te::loops::schedule::{Attach, Schedule};
 /// number doubles with every stage.
 const MOST: usize = 1 << 16;
 
-/// The same schedule without its inlined stages.
+/// Removes the inlined stages of a schedule.
 ///
 /// # Errors
 /// [`ScheduleError::Inlined`] for a stage that becomes too large;

@@ -28,7 +28,7 @@ pub(crate) struct Part {
     pub(crate) base: Vec<Expr>,
 }
 
-/// What the intrinsic's tensors and sizes stand for.
+/// The program's parts and values for the intrinsic's tensors and sizes.
 #[derive(Debug, Default)]
 pub(crate) struct Match {
     pub(crate) parts: Vec<Part>,

@@ -7,9 +7,9 @@ use crate::te::expr::tensor::OperationKind;
 use crate::te::loops::schedule::{Attach, Relation, Schedule, Stage};
 
 impl Schedule {
-    /// The same schedule in normal form. Inlined stages are expanded where they are read. The place of a group is given
-    /// to its stages. A place at a loop that has since been split or fused moves to the loop that replaced it: after a
-    /// split to the inner loop, and after a fusion to the fused loop if the old one was the inner of the two.
+    /// The schedule in normal form. Inlined stages are expanded where they are read. The place of a group is given to
+    /// its stages. A place at a loop that has since been split or fused moves to the loop that replaced it: after a
+    /// split to the inner loop; after a fusion to the fused loop, if the old one was the inner of the two.
     ///
     /// Lowering does this automatically.
     ///

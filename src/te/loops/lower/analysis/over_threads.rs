@@ -1,7 +1,7 @@
-//! Reductions over threads: which are possible, and in which order their loops run.
+//! Reductions over threads: which are possible, and the order of their loops.
 //!
-//! If only some of a reduction's loops are bound to threads, every thread first reduces over the other loops alone, and
-//! then the threads combine their results. So the threads' loops run outside the serial ones.
+//! If only some of a reduction's loops are bound to threads, every thread first reduces over the other loops alone.
+//! Then the threads combine their results. So the threads' loops run outside the serial ones.
 
 use crate::te::error::{LoweringError, TeError};
 use crate::te::expr::axis::{Axis, AxisKind};

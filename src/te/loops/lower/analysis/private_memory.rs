@@ -33,7 +33,7 @@ pub(crate) fn check_private_memory(schedule: &Schedule, plan: &Plan) -> Result<(
             if !is_private(scope, thread) || total && in_launch && !around.contains(&thread) {
                 continue;
             }
-            // What one launch computes here, another launch reads.
+            // Another launch reads the elements that one launch computes here.
             let others_read = matches!(thread, Thread::Block(_)) || total && !in_launch;
             return Err(LoweringError::AcrossThreads {
                 tensor: buffer.name().to_owned(),

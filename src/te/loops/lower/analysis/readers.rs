@@ -1,4 +1,4 @@
-//! What the readers of a stage read of it, and inside which loops.
+//! The indices at which readers read a stage, and the loops around these reads.
 
 use crate::te::arith::Context;
 use crate::te::arith::interval::Interval;
@@ -49,7 +49,7 @@ pub(crate) struct Counters {
     pub(crate) relaxed: Vec<(Var, Expr)>,
     /// The others.
     pub(crate) fixed: Context,
-    /// Those of the fixed counters that are thread indices bound inside that place: they have no value there.
+    /// The fixed counters that are thread indices bound inside that place: they have no value there.
     pub(crate) unbound: Vec<Var>,
 }
 

@@ -1,5 +1,5 @@
-//! Places barriers: between a write of one thread and a read or write of the same element by another thread of its
-//! block, all threads wait for each other. The pass runs before indices are flattened.
+//! Places barriers: Places barriers: if one thread writes an element and another thread of its block reads or writes
+//! it, all threads wait for each other in between. The pass runs before indices are flattened.
 //!
 //! The pass walks a program in order and records the accesses to shared memory since the last barrier. An access needs
 //! a barrier before it if it may touch an element that *another* thread touched, and one of the two writes. The end of
@@ -19,8 +19,8 @@ use crate::te::expr::var::Var;
 use crate::te::loops::ir::stmt::Stmt;
 use crate::te::text::expression;
 
-/// The same program with the barriers that its launches need. `circular` is memory whose places along a dimension
-/// belong to other elements in other iterations of a loop.
+/// Adds the barriers that a program's launches need. `circular` is memory whose places along a dimension belong to
+/// other elements in other iterations of a loop.
 pub(crate) fn place_barriers(mut statement: Stmt, circular: Vec<(Buffer, usize)>) -> Result<Stmt, TeError> {
     let mut pass = Barriers { circular, ..Barriers::default() };
     loop_extents(&statement, &mut pass.extents);
@@ -101,7 +101,7 @@ struct Barriers {
     /// The counters of the loops that are being walked: they have one value in all accesses that are compared.
     open: Vec<Var>,
     circular: Vec<(Buffer, usize)>,
-    /// The thread indices of which only the value 0 is in scope, because of a test.
+    /// The thread indices that a test restricts to the value 0 here.
     first_only: Vec<FirstOnly>,
 }
 
@@ -178,7 +178,7 @@ impl Barriers {
 
     /// A loop's body: accesses that an iteration leaves without a barrier are compared with the next iteration.
     fn cycle(&mut self, body: &mut Stmt, var: Var, pending: &mut Vec<Access>) -> Result<(), TeError> {
-        // What an earlier loop with the same counter left behind has other values of it.
+        // Accesses of an earlier loop with this counter have other values of it.
         let other = self.another_iteration(var);
         renamed(pending, var, other);
         self.open.push(var);
@@ -357,8 +357,8 @@ impl Barriers {
         Ok(needed)
     }
 
-    /// Whether two accesses never touch the same element, because one index always differs, as for the halves `i % 2`
-    /// and `(i + 1) % 2` of memory in one iteration.
+    /// Whether two accesses never touch the same element, because one index always differs. An example are the halves
+    /// `i % 2` and `(i + 1) % 2` of memory in one iteration.
     fn apart(&self, a: &Access, b: &Access) -> bool {
         let fixed = |x: &Expr| {
             let mut fixed = true;
@@ -399,9 +399,8 @@ impl Barriers {
     }
 
     /// Whether all indices that mention `var` (at least one) are the same functions of loops and threads in both
-    /// accesses. A stage stores each element once, so each value of such functions belongs to one value of the loops
-    /// and threads (within the tests of uneven splits, which are part of them). So the same element means the same
-    /// thread.
+    /// accesses. A stage stores each element once. So each value of these functions belongs to one value of the loops
+    /// and threads. (The tests of uneven splits are part of them.) So the same element means the same thread.
     fn is_alike(&self, a: &Access, b: &Access, var: Var) -> bool {
         let own = |x: &Expr| simplify(&x.substitute(&|v| self.earlier.get(&v).map(|v| Expr::from(*v))));
         let mut mentioned = false;

@@ -26,11 +26,11 @@ pub(crate) struct DoubleBuffered {
     pub(crate) stage: String,
     pub(crate) buffers: Vec<Buffer>,
     /// Whether the loop in which it is computed has one iteration. There is then no next iteration, and one half is
-    /// enough where no other loop is directly around.
+    /// enough if no other loop is directly around.
     pub(crate) once: bool,
 }
 
-/// The same program with the memory of the stages doubled.
+/// Doubles the memory of the stages.
 pub(crate) fn double(mut statement: Stmt, stages: &[DoubleBuffered]) -> Result<Stmt, TeError> {
     for stage in stages {
         let mut done = false;

@@ -65,8 +65,8 @@ fn offsets(buffer: &Buffer, indices: &[Expr]) -> Vec<Expr> {
     groups.map(|group| offset(&indices[group.clone()], &compact_strides(&buffer.shape()[group]))).collect()
 }
 
-/// Tests indices that are read from memory. Such an index may be outside of its own dimension although the sum of all
-/// is a place in the tensor; or it may wrap. It is then replaced by a place that every target recognises as outside.
+/// Tests indices that are read from memory. An index may be outside of its own dimension although the sum of all is a
+/// place in the tensor; or it may wrap. It is then replaced by a place that every target recognises as outside.
 fn within(buffer: &Buffer, indices: &[Expr], offset: Expr) -> Expr {
     if buffer.scope() != Scope::Global || (indices.len() == 1 && buffer.strides()[0].as_int() == Some(1)) {
         return offset;

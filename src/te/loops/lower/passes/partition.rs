@@ -12,7 +12,7 @@ use crate::te::expr::var::Var;
 use crate::te::loops::ir::rewrite::substitute;
 use crate::te::loops::ir::stmt::{LoopKind, Stmt};
 
-/// The same program with its loops partitioned.
+/// Partitions the loops of a program.
 pub(crate) fn partition(statement: Stmt) -> Stmt {
     let mut pass = Partition { context: Context::default(), threads: Vec::new() };
     super::simplify::simplify(pass.walk(statement))
@@ -21,7 +21,7 @@ pub(crate) fn partition(statement: Stmt) -> Stmt {
 struct Partition {
     /// All counters in scope.
     context: Context,
-    /// Those of them that are thread indices of a block.
+    /// The counters in scope that are thread indices of a block.
     threads: Vec<(Var, Expr)>,
 }
 
@@ -70,7 +70,7 @@ impl Partition {
         Stmt::Launch { thread, var, extent, body }
     }
 
-    /// The number of iterations for which every test that a loop decides holds; `None` if there is no such test.
+    /// The number of iterations for which every test that a loop decides holds; `None` if there is none.
     fn threshold(&self, var: Var, extent: &Expr, body: &Stmt) -> Option<Expr> {
         let mut found: Vec<Expr> = Vec::new();
         let mut inner = Vec::new();
@@ -156,7 +156,7 @@ fn proved(statement: Stmt, var: Var, inner: &mut Vec<(Var, Expr)>, threads: &[(V
     }
 }
 
-/// A bound `t` such that the test holds for all `var < t`, for all values of the counters inside and of the threads. It
+/// A bound `t` so that the test holds for all `var < t`, for all values of the counters inside and of the threads. It
 /// depends on sizes only.
 fn holds_below(test: &Expr, var: Var, inner: &[(Var, Expr)], threads: &[(Var, Expr)]) -> Option<Expr> {
     let Kind::Binary(op, a, b) = test.kind() else { return None };

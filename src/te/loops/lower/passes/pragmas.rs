@@ -14,7 +14,7 @@ pub(crate) fn skip_regions(statement: Stmt) -> Stmt {
 }
 
 /// # Errors
-/// [`ScheduleError::Pragma`] for a pragma of parallel loops that is not around or inside such a loop as it must be.
+/// [`ScheduleError::Pragma`] for a pragma of parallel loops that is not around or inside a parallel loop as it must be.
 pub(crate) fn check_parallel(statement: &Stmt) -> Result<(), TeError> {
     check(statement, Region { launched: false, parallel: false })
 }

@@ -1,9 +1,9 @@
 //! Unrolling by pragmas, with the rules of TVM's pass of the same name.
 //!
-//! A loop with a constant number of iterations is unrolled automatically if all loops inside it are unrolled, its
-//! iterations make at most `auto_max_step` statements in all, and at most `auto_max_depth` loops are unrolled inside
-//! each other. Also unrolled are loops of at most `auto_max_extent` iterations, and loops that the schedule marks. With
-//! `explicit` the loop is written out; otherwise it is only marked for the target's compiler.
+//! A loop with a constant number of iterations is unrolled automatically under three conditions: all loops inside it
+//! are unrolled; its iterations make at most `auto_max_step` statements in all; and at most `auto_max_depth` loops are
+//! unrolled inside each other. Also unrolled are loops of at most `auto_max_extent` iterations, and loops that the
+//! schedule marks. With `explicit` the loop is written out; otherwise it is only marked for the target's compiler.
 
 use super::simplify::simplify;
 use crate::te::error::{LoweringError, TeError};
@@ -38,7 +38,7 @@ impl Default for UnrollConfig {
 }
 
 impl Program {
-    /// The same program with loops unrolled.
+    /// Unrolls loops of the program.
     ///
     /// # Errors
     /// [`LoweringError::Unroll`] for a marked loop whose extent is not constant, or that is too long to be written out.

@@ -1,10 +1,10 @@
 //! Virtual threads: one thread does the work of several, interleaved statement by statement.
 //!
-//! A loop bound to a virtual thread does not become one loop around everything inside it. Each statement that depends
-//! on the virtual thread is done for all virtual threads before the next one begins, as if they ran in lockstep.
-//! Statements that don't depend on it are done once. Private memory of a virtual thread (`local`, allocated inside)
-//! whose content differs between them gets a first dimension over them. Virtual threads share shared and global memory,
-//! as threads do.
+//! A loop bound to a virtual thread does not become one loop around everything inside it. A statement that depends on
+//! the virtual thread runs for all virtual threads before the next statement begins, as if they ran in lockstep.
+//! Statements that don't depend on it run once. Private memory of a virtual thread (`local`, allocated inside) whose
+//! content differs between them gets a first dimension over them. Virtual threads share shared and global memory, as
+//! threads do.
 //!
 //! Barriers are placed before this pass, between statements; the loop of a virtual thread does not count as a loop
 //! around them. No virtual threads are left after this pass, so targets and printers need not know them.
@@ -24,7 +24,7 @@ use crate::te::loops::ir::stmt::{LoopKind, Stmt};
 /// From this many virtual threads on, a statement is repeated by a loop instead of being written out.
 const WRITTEN_OUT: i64 = 16;
 
-/// The same program without virtual threads.
+/// Removes virtual threads from a program.
 ///
 /// # Errors
 /// [`LoweringError::VirtualThread`] if the work of the virtual threads can't be interleaved.

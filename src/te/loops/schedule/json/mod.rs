@@ -53,7 +53,7 @@ impl Schedule {
     /// All its variables and axes are new ones.
     ///
     /// # Errors
-    /// [`ScheduleError::JsonSize`] for more than 4 MiB of text, 32768 nodes, 1024 stages or 256 groups, or for
+    /// [`ScheduleError::JsonSize`] for more than 4 MiB of text, 32768 nodes, 1024 stages or 256 groups. Also for
     /// operations and functions that are too large when shared parts count once for each use; [`ScheduleError::Json`]
     /// for text that is not valid, of another version, or incomplete; the error of the constructor or primitive that
     /// refuses its content.

@@ -218,7 +218,7 @@ impl Writer {
     }
 
     fn operation(&mut self, operation: &Arc<Operation>) -> Result<usize, TeError> {
-        // What it is computed from comes first, so that no operation has to descend.
+        // Its inputs come first, so that no operation has to descend.
         let (mut found, mut pending) = (Vec::new(), vec![Arc::clone(operation)]);
         let mut seen = HashSet::new();
         while let Some(next) = pending.pop() {

@@ -46,7 +46,8 @@ impl Translator<'_, '_, '_> {
             Binary::Ne => IntCC::NotEqual,
             _ => return self.integers(op, a, b, right),
         };
-        // Of truth values, the true one is the greater. But its lane is all ones, which compares as the smaller number.
+        // The true one of two truth values is the greater. But its lane is all ones, which compares as the smaller
+        // number.
         let ordered = !matches!(condition, IntCC::Equal | IntCC::NotEqual);
         if dtype == DType::Bool && ordered {
             let compared = self.in_lanes(&[(a, dtype), (b, dtype)], DType::Bool, &mut |this, values| {
@@ -187,7 +188,7 @@ impl Translator<'_, '_, '_> {
         self.b.ins().shuffle(a, b, mask)
     }
 
-    /// The same bits as another type.
+    /// Takes the bits as another type.
     pub(super) fn cast_bits(&mut self, ty: Type, value: Value) -> Value {
         if self.b.func.dfg.value_type(value) == ty {
             return value;

@@ -47,7 +47,7 @@ pub(crate) struct Code {
     sites: Vec<Site>,
 }
 
-/// What can fail at a place in the code.
+/// An operation that can fail at a place in the code.
 #[derive(Clone, Debug)]
 pub(crate) enum Site {
     /// An access of a buffer, as text.

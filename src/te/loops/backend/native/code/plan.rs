@@ -18,8 +18,8 @@ pub(super) fn first_lane(index: &Expr, lane: Var) -> Expr {
     simplify(&index.substitute(&|var| (var == lane).then(|| Expr::new(var.dtype(), Kind::Int(0)))))
 }
 
-/// The iterations from which on a loop's body does nothing, so that the loop may end there, and the body without the
-/// tests that tell this. This test is around the whole body and holds only for the first iterations.
+/// The iterations from which on a loop's body does nothing, so that the loop may end there; and the body without the
+/// test that tells this. The test is around the whole body and holds only for the first iterations.
 pub(super) fn limits(var: Var, body: &Stmt) -> (Vec<Expr>, &Stmt) {
     let (mut found, mut inner) = (Vec::new(), body);
     while let Stmt::If { condition, then } = inner {

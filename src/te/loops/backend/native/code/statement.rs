@@ -88,8 +88,8 @@ impl<'p> Translator<'_, '_, 'p> {
         if candidates.is_empty() {
             return self.counted(var, zero, end, &mut |this| this.statement(body));
         }
-        // What the loop accesses in every iteration may be read before the first and written after the last iteration,
-        // if there is one.
+        // Elements that the loop accesses in every iteration may be read before the first iteration and written after
+        // the last, if there is one.
         let runs = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, end, 0);
         self.if_then(runs, &mut |this| {
             let outside = this.promoted.len();
@@ -282,7 +282,7 @@ impl<'p> Translator<'_, '_, 'p> {
     }
 }
 
-/// What a statement uses.
+/// The buffers and variables that a statement uses.
 #[derive(Default)]
 struct Free {
     /// In order of first use, so that the code is always the same.

@@ -445,7 +445,7 @@ impl Translator<'_, '_, '_> {
         vectors
     }
 
-    /// The same operation on every part of a value.
+    /// Does an operation on every part of a value.
     pub(super) fn each(&mut self, value: Val, mut f: impl FnMut(&mut Self, Value) -> Value) -> Val {
         match value {
             Val::One(value) => Val::One(f(self, value)),
@@ -453,7 +453,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// The same operation on every part of two values of one type.
+    /// Does an operation on every part of two values of one type.
     pub(super) fn zip(
         &mut self,
         a: Val,
