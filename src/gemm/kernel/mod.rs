@@ -10,11 +10,13 @@ pub(crate) mod launch;
 pub(crate) mod loading;
 pub(crate) mod parameters;
 pub(crate) mod settings;
+pub(crate) mod shape;
 pub(crate) mod split_k;
 pub(crate) mod stream;
 pub(crate) mod views;
 
 pub use finish::{Finish, Within};
 pub(crate) use settings::{Settings, Switches};
+pub use shape::{PatchKind, PatchShape, ReadingShape};
 pub use split_k::{SplitK, SplitKind};
 pub(crate) use views::ArgumentViews;

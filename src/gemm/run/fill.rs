@@ -11,7 +11,7 @@ use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterBytes, ROW_INDEX_BYTES};
 use crate::gemm::problem::bounds::{Bounds, Form};
 use crate::gemm::problem::digits::BatchAxes;
-use crate::gemm::problem::scattered::Scattered;
+use crate::gemm::problem::placing::Scattered;
 use crate::{Argument, ElementType};
 
 /// Fills a kernel's arguments.

@@ -15,7 +15,7 @@ use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::problem::digits::tensor_of;
-use crate::gemm::problem::scattered::Scattered;
+use crate::gemm::problem::placing::Scattered;
 use crate::gemm::problem::{Error, Problem};
 use crate::pool::Pool;
 use crate::variants::Variants;

@@ -29,6 +29,7 @@ use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::problem::digits::has_batch_digits;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::picked::Picked;
+use crate::gemm::problem::reading::TensorReading;
 use crate::gemm::problem::{
     Arithmetic, Error, Left, Major, OperandLayout, Problem, Right, RowsError, ScaleError, ScatterError,
 };
@@ -174,7 +175,7 @@ impl Plan {
             [(Operand::A, types.a, [m, k], a, loading.majors.0), (Operand::B(0), types.b, [k, n], b, loading.majors.1)]
         {
             let mn_major = operand.takes_mn_major(loading.multiplied);
-            let picks = self.problem.picked && !loading.picked && operand == Operand::A;
+            let picks = self.problem.reading.is_picked() && !loading.reading.is_picked() && operand == Operand::A;
             if !picks && loads(mn_major, layout, major) {
                 continue;
             }
@@ -244,7 +245,8 @@ impl Plan {
                 let groups = read_groups(a, &problem)?;
                 let picked = read_picked(a, &problem, groups.as_deref())?;
                 let placed = Placed::read(a, self.tree(), groups.as_deref(), arguments)?;
-                let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
+                let groups = groups.as_deref().zip(problem.reading.grouping());
+                let groups = groups.map(|(of, grouping)| cpu::Groups { of, grouping });
                 let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
                     b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
                 let scales = a.scales().map(|a| (a, b.scales()));
@@ -285,16 +287,16 @@ impl Plan {
     /// Whether a run's product has groups, picked rows or scales, if the plan's has. (A may be a matrix or patches, whatever it
     /// was planned as: which patches are a matrix depends on the window.)
     fn check_reading(&self, problem: &Problem) -> Result<(), Error> {
-        if self.problem.picked != problem.picked {
-            return Err(RowsError::Other { given: problem.picked }.into());
+        if self.problem.reading.is_picked() != problem.reading.is_picked() {
+            return Err(RowsError::Other { given: problem.reading.is_picked() }.into());
         }
-        if self.problem.scaled != problem.scaled {
-            return Err(ScaleError::Other { given: problem.scaled }.into());
+        if self.problem.formats != problem.formats {
+            return Err(ScaleError::Other { given: problem.formats.are_scaled() }.into());
         }
-        if self.problem.scattered != problem.scattered {
-            return Err(ScatterError::Other { given: problem.scattered }.into());
+        if self.problem.placing != problem.placing {
+            return Err(ScatterError::Other { given: problem.placing.is_scattered() }.into());
         }
-        let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
+        let [planned, given] = [&self.problem, problem].map(|problem| problem.reading.divided());
         if planned != given {
             return Err(Error::OtherGrouping { planned, given });
         }
@@ -430,15 +432,15 @@ impl Plan {
         let variant = self.variant(gpu, &problem, a, &b.views(), (arguments, &[]))?;
         let of_b = self.live_of(b.scales());
         let scales = a.scales().map(|a| Scales { a, b: &of_b });
-        let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), positioned(a, &variant)?, a.picked());
-        let scattered = a.scattered();
+        let (b, reading, scattered) = (self.live(b)?, positioned(a, &variant)?, a.scattered());
         let loading = variant.key.of_family().loading();
         if let Some(loading) = loading.filter(|_| !problem.is_empty()) {
-            let of_a = (!loading.patches).then_some((Operand::A, loading.majors.0, a.tensor()));
+            let are_patches = loading.reading.patches().is_some();
+            let of_a = (!are_patches).then_some((Operand::A, loading.majors.0, a.tensor()));
             let (operands, major_of_b) = (of_a.into_iter(), loading.majors.1);
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
             for (operand, major, tensor) in operands.chain(all_b) {
-                let picks = picked.is_some() && !loading.picked && operand == Operand::A;
+                let picks = reading.picked().is_some() && !loading.reading.is_picked() && operand == Operand::A;
                 if picks || !loads_as_it_lies(loading, operand, major, tensor) {
                     return Err(Error::NoLaunch {
                         device: self.device.to_string(),
@@ -447,7 +449,7 @@ impl Plan {
                 }
             }
         }
-        if loading.is_some_and(|loading| loading.patches) {
+        if loading.is_some_and(|loading| loading.reading.patches().is_some()) {
             return Err(Error::NoLaunch {
                 device: self.device.to_string(),
                 reason: "its kernel loads patches by a tensor map in im2col mode, which descriptions don't have; choose a \
@@ -456,8 +458,7 @@ impl Plan {
         }
         let tree = self.phases.in_product(variant.key.in_tile());
         let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
-        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales, scattered }
-            .describe()
+        Run { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
@@ -487,8 +488,7 @@ impl Plan {
     ) -> Result<(), Error> {
         let variant = self.variant(gpu, &problem, a, &b.views(), (arguments, of_tail))?;
         let (device, tree) = (&self.device, self.phases.in_product(variant.key.in_tile()));
-        let (bounds, patches) = (a.bounds(), positioned(a, &variant)?);
-        let (picked, scattered) = (a.picked(), a.scattered());
+        let (reading, scattered) = (positioned(a, &variant)?, a.scattered());
         let mut merged = Copies::new();
         let mut merge = |copied: Copied, tensor: &DeviceTensor| self.merger.merged(stream, copied, tensor, &mut merged);
         let of_a = a.scales().map(|scales| merge(Copied::Scales(Operand::A), scales)).transpose()?;
@@ -507,28 +507,27 @@ impl Plan {
             let (major_of_a, major_of_b) = loading.majors;
             // The groups of every B lie alike.
             let is_copied = |b: &DeviceTensor| !loads_as_it_lies(loading, Operand::B(0), major_of_b, b);
-            let are_filters = patches.is_some() && !loading.has_transposed_patches();
+            let are_filters = reading.patches().is_some() && !loading.reading.is_transposed();
             let copies_all = are_filters && problem.batched && b.iter().any(is_copied);
             let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
             // Patches are loaded as they lie, or the kernel is another.
-            let of_a = (!loading.patches).then_some((Operand::A, major_of_a, &mut a));
+            let of_a = loading.reading.patches().is_none().then_some((Operand::A, major_of_a, &mut a));
             for (operand, major, tensor) in of_a.into_iter().chain(all_b) {
-                let picked = picked.filter(|_| operand == Operand::A && !loading.picked);
+                let picked = reading.picked().filter(|_| operand == Operand::A && !loading.reading.is_picked());
                 if picked.is_some() || copies_all || !loads_as_it_lies(loading, operand, major, tensor) {
                     let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
-                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, bounds)?;
+                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, reading.bounds())?;
                     *tensor = copied;
                     copies.push((operand, memory));
                 }
             }
         }
         let problem = match loading {
-            Some(loading) if loading.patches => problem.in_k_tiles(variant.key.tile_k(), loading.majors.0),
+            Some(loading) if loading.reading.patches().is_some() => problem.in_k_tiles(variant.key.tile_k(), loading.majors.0),
             _ => problem,
         };
         let (variant, a) = (&variant, &a);
-        let run =
-            Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales, scattered };
+        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -537,13 +536,11 @@ impl Plan {
     }
 }
 
-/// Where A's elements are, if it is patches whose positions the kernel can count.
-fn positioned(a: Left<'_>, variant: &Variant) -> Result<Option<Patches>, Error> {
-    let patches = a.patches()?;
-    if let Some(patches) = &patches {
-        variant.key.of_family().check_patches(patches)?;
-    }
-    Ok(patches)
+/// How A is read, if the kernel can count the positions of its patches.
+fn positioned<'a>(a: Left<'a>, variant: &Variant) -> Result<TensorReading<'a, Patches>, Error> {
+    let reading = a.reading()?;
+    reading.patches().map_or(Ok(()), |patches| variant.key.of_family().check_patches(&patches))?;
+    Ok(reading)
 }
 
 /// Whether a kernel loads an operand that lies so, without a copy of it.

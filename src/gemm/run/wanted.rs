@@ -15,7 +15,7 @@ use crate::gemm::model::choice::ChosenKernel;
 use crate::gemm::model::{Candidate, Machine};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
-use crate::gemm::problem::{Error, Grouping, Left, OperandLayout, OperandView, Problem};
+use crate::gemm::problem::{Error, Left, OperandLayout, OperandView, Problem};
 
 /// With fewer multiply-adds than this, a kernel with narrower copies than possible costs less than a compilation: some
 /// microseconds instead of some hundred milliseconds.
@@ -45,7 +45,7 @@ impl Plan {
             same && v.key.of_family().serves(problem, a, b)
         };
         // A group may begin at any row.
-        let anywhere = problem.grouping == Grouping::None;
+        let anywhere = problem.reading.grouping().is_none();
         if (small < WORTH_COMPILING && anywhere)
             && let Some(variant) = self.variants.find(fits)
         {
@@ -97,7 +97,7 @@ impl Plan {
             (Some(other), Some(own)) if other.microseconds < own.microseconds => Ok(other),
             (_, Some(wanted)) | (Some(wanted), None) => Ok(wanted),
             (None, None) => {
-                let reason = match problem.patches {
+                let reason = match problem.reading.patches() {
                     Some(_) => {
                         "shared memory has no room for the table of its rows' patches: plan for patches of images"
                     }

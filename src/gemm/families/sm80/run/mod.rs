@@ -7,7 +7,7 @@ use epilogue_runtime::{Device, Kernel, Launch};
 
 use self::patches::{put_divisors, put_patches};
 use super::kernel::{OPERAND_BYTES, PARAMETER_ALIGNMENT, PATCHES_BYTES, Sm80Key};
-use crate::gemm::kernel::SplitKind;
+use crate::gemm::kernel::{PatchKind, SplitKind};
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{ParameterBytes, ROW_INDEX_BYTES, scales_bytes};
 use crate::gemm::kernel::stream::Stream as Line;
@@ -57,19 +57,19 @@ pub(crate) fn parameter(key: &Sm80Key, run: &Run<'_>, filling: &Filling<'_>) -> 
     let line = line.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
     bytes.put_named_ints(at + 32, &line, |i| format!("line.{}", LINE[i]));
     put_sums(&mut bytes, at + 48, places, workspace);
-    if let Some(bounds) = run.bounds {
+    if let Some(bounds) = run.reading.bounds() {
         put_groups(&mut bytes, at + 64, bounds, run.problem.batch);
     }
-    if let (Some(patches), true) = (&run.patches, key.patches) {
+    if let (Some(patches), Some(shape)) = (&run.reading.patches(), key.reading.patches()) {
         put_patches(&mut bytes, at + 64, patches);
-        if key.divides_positions() {
+        if shape.kind != PatchKind::Row {
             put_divisors(&mut bytes, at + 64 + PATCHES_BYTES, patches);
         }
     }
-    if let Some(Picked { index }) = run.picked {
+    if let Some(Picked { index }) = run.reading.picked() {
         let offset = key.common_bytes() - ROW_INDEX_BYTES;
         let rows = OperandView::of_a(run.a).outer_extent;
-        put_index(&mut bytes, offset, (Memory::Index, "picked"), index, [rows, key.index_site()]);
+        put_index(&mut bytes, offset, (Memory::Index, "picked"), index, [rows, key.reading.index_site()]);
     }
     if let Some(scales) = run.scales {
         let offset = key.common_bytes() - scales_bytes(key.accumulators);

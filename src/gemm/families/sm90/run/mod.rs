@@ -43,8 +43,8 @@ pub(crate) fn shape(
 
 /// The tensors of a run.
 pub(crate) fn tensors<'a>(run: &Run<'a>) -> Tensors<'a> {
-    let Run { tree, problem, a, b, arguments, patches, .. } = *run;
-    Tensors { tree, problem, a, b, arguments, patches }
+    let Run { tree, problem, a, b, arguments, reading, .. } = *run;
+    Tensors { tree, problem, a, b, arguments, patches: reading.patches() }
 }
 
 /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` describes its fields.
@@ -66,26 +66,26 @@ pub(crate) fn parameter(key: &Sm90Key, run: &Run<'_>, filling: &Filling<'_>) -> 
     let deal = units.deal(grid.streamed, blocks_of_k, clusters);
     bytes.put_named_ints(maps.len() + 40, &deal, |i| format!("deal.{i}"));
     put_sums(&mut bytes, maps.len() + 112, places, workspace);
-    if let Some(bounds) = run.bounds {
+    if let Some(bounds) = run.reading.bounds() {
         put_groups(&mut bytes, maps.len() + COMMON_BYTES, bounds, run.problem.batch);
     }
-    if let (Some(patches), 1..) = (&run.patches, key.patches) {
+    if let (Some(patches), Some(_)) = (&run.reading.patches(), key.reading.patches()) {
         let taps = patches.window.size.iter().product();
         let of_filters = || tensors(run).steps_of_b().map(|steps| steps.counts(problem.n, taps));
         // What transposed patches are multiplied by is a batch like any other.
-        let steps = if key.has_transposed_patches() { Some([0; 2]) } else { of_filters() };
+        let steps = if key.reading.is_transposed() { Some([0; 2]) } else { of_filters() };
         let steps = steps.ok_or_else(|| {
             let reason = "the filters of its groups lie apart: give a contiguous copy";
             Error::NoKernel { kernel: run.variant.key.to_string(), reason }
         })?;
         put_pixels(&mut bytes, maps.len() + COMMON_BYTES, patches, key.box_channels(), steps);
     }
-    if let (Some(Picked { index }), true) = (run.picked, key.picked) {
+    if let (Some(Picked { index }), true) = (run.reading.picked(), key.reading.is_picked()) {
         let (offset, view) = (at - PICKED_ROWS_BYTES, OperandView::of_a(a));
         bytes.put_address(offset, (Memory::A, view.address), 0, || "picked.matrix".to_owned());
         let row_bytes = view.outer as u64 * view.element.size() as u64;
         bytes.put_named_words(offset + 8, &[row_bytes], |_| "picked.row_bytes".to_owned());
-        let numbers = [view.outer_extent, key.index_site()];
+        let numbers = [view.outer_extent, key.reading.index_site()];
         put_index(&mut bytes, offset + 16, (Memory::Index, "picked"), index, numbers);
     }
     if let Some(scales) = run.scales {
