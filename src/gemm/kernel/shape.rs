@@ -90,6 +90,16 @@ impl ReadingShape {
         }
     }
 
+    /// The same after a copy of the rows that an index picks.
+    #[must_use]
+    pub const fn in_order(self) -> Self {
+        match self {
+            Self::Picked => Self::Rows,
+            Self::PickedGroups => Self::Groups(Divided::Rows),
+            other => other,
+        }
+    }
+
     /// Whether patches are columns.
     #[must_use]
     pub const fn is_transposed(self) -> bool {

@@ -153,9 +153,10 @@ impl Properties {
     /// Why the first pair exclude each other.
     pub(crate) fn check(self, phases: Option<&'static str>) -> Result<(), Error> {
         let these = self.with(Property::Phases, phases.is_some());
+        let epilogue = phases.unwrap_or("the epilogue");
         let all = || Property::ALL.into_iter().filter(|property| these.has(*property));
         let mut pairs = all().flat_map(|later| all().take_while(move |x| *x < later).map(move |x| (x, later)));
-        let why = pairs.find_map(|(x, later)| x.excludes(later, phases.unwrap_or_default()));
+        let why = pairs.find_map(|(x, later)| x.excludes(later, epilogue));
         why.map_or(Ok(()), Err)
     }
 }

@@ -7,10 +7,10 @@ use epilogue_runtime::{Device, Kernel, Launch};
 
 use self::patches::{put_divisors, put_patches};
 use super::kernel::{OPERAND_BYTES, PARAMETER_ALIGNMENT, PATCHES_BYTES, Sm80Key};
-use crate::gemm::kernel::{PatchKind, SplitKind};
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{ParameterBytes, ROW_INDEX_BYTES, scales_bytes};
 use crate::gemm::kernel::stream::Stream as Line;
+use crate::gemm::kernel::{PatchKind, SplitKind};
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, OperandView};
 use crate::gemm::run::fill::{put_groups, put_index};

@@ -18,9 +18,7 @@ pub(crate) fn serves(key: &Sm80Key, problem: &Problem, a: Left<'_>, b: &[Operand
         Some(given) => own.is_some_and(|kind| kind == PatchKind::Dilated || !given.dilated),
         None => own.is_none(),
     };
-    counts
-        && a.fits(key.a).unwrap_or(false)
-        && b.iter().all(|b| b.fits(key.b))
+    counts && a.fits(key.a).unwrap_or(false) && b.iter().all(|b| b.fits(key.b))
 }
 
 /// A candidate's kernel as a run needs it; `None` if the run's lines, or A's patches, don't fit.

@@ -312,9 +312,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::gemm::{Formats, Major, ReadingShape};
     use crate::gemm::families::sm90::kernel::instruction::Wgmma;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
+    use crate::gemm::{Formats, Major, ReadingShape};
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swap_ab: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {

@@ -8,8 +8,8 @@ use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm90::kernel::reach::{direct_when_packed, in_place, takes_groups, too_narrow};
 use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic, table_bytes};
 use crate::gemm::families::sm90::kernel::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
-use crate::gemm::kernel::{ReadingShape, SplitK};
 use crate::gemm::kernel::loading::takes;
+use crate::gemm::kernel::{ReadingShape, SplitK};
 use crate::gemm::model::candidate::{Candidate, STREAMED_WAVES};
 use crate::gemm::model::machine::Machine;
 

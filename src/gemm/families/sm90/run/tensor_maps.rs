@@ -66,7 +66,9 @@ fn holds_boxes(tensor: &DeviceTensor, key: &Sm90Key, problem: &Problem) -> bool 
     let (rows, columns) = epilogue_box(key.swap_ab, key.staging.step, tensor.element_type());
     let extents = &tensor.shape()[tensor.rank() - 4..];
     let whole = |upper: usize, lower: usize, of_box: usize| upper <= 1 || lower.is_multiple_of(of_box);
-    problem.reading.grouping().is_none() && whole(extents[0], extents[1], rows) && whole(extents[2], extents[3], columns)
+    problem.reading.grouping().is_none()
+        && whole(extents[0], extents[1], rows)
+        && whole(extents[2], extents[3], columns)
 }
 
 /// Whether an argument, which has `rank` axes without the batch axis, differs from batch to batch.
