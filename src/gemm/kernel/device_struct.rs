@@ -10,59 +10,53 @@ use super::parameters::ParameterBytes;
 
 /// A struct of fields without padding.
 #[derive(Debug)]
-pub(crate) struct DeviceStruct {
-    /// Its name in the header; `None` if its fields are declared one by one.
-    pub(crate) name: Option<&'static str>,
-    pub(crate) fields: &'static [DeviceField],
-}
+pub(crate) struct DeviceStruct(pub(crate) &'static [DeviceField]);
 
 /// A field, or an array of them.
 #[derive(Debug)]
 pub(crate) struct DeviceField {
-    ty: DeviceType,
     /// Its name in descriptions of launches.
     name: &'static str,
-    /// Its name in the header.
-    declared: &'static str,
+    ty: DeviceType,
     count: usize,
 }
 
-/// The type of a field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum DeviceType {
-    /// This pointer.
-    Pointer(&'static str),
-    /// `index_t`: 64 bits.
-    Index,
-    /// `int`.
-    Int,
-    /// `u32`.
-    U32,
+enum DeviceType {
+    /// A pointer, or an integer of 64 bits.
+    Wide,
+    /// An integer of 32 bits.
+    Narrow,
     Struct(&'static DeviceStruct),
 }
 
-/// A field.
-pub(crate) const fn one(ty: DeviceType, name: &'static str) -> DeviceField {
-    array(ty, name, 1)
+/// A pointer, or an integer of 64 bits.
+pub(crate) const fn wide(name: &'static str) -> DeviceField {
+    DeviceField { name, ty: DeviceType::Wide, count: 1 }
 }
 
-/// An array of fields.
-pub(crate) const fn array(ty: DeviceType, name: &'static str, count: usize) -> DeviceField {
-    DeviceField { ty, name, declared: name, count }
+/// An integer of 32 bits.
+pub(crate) const fn narrow(name: &'static str) -> DeviceField {
+    DeviceField { name, ty: DeviceType::Narrow, count: 1 }
+}
+
+/// A struct. Without a name, its fields are named as if they were the outer one's.
+pub(crate) const fn inner(name: &'static str, of: &'static DeviceStruct) -> DeviceField {
+    DeviceField { name, ty: DeviceType::Struct(of), count: 1 }
 }
 
 impl DeviceField {
-    /// The same with another name in the header.
-    pub(crate) const fn declared(self, declared: &'static str) -> Self {
-        Self { declared, ..self }
+    /// An array of so many.
+    pub(crate) const fn times(self, count: usize) -> Self {
+        Self { count, ..self }
     }
 }
 
 impl DeviceType {
     const fn bytes(self) -> usize {
         match self {
-            Self::Pointer(_) | Self::Index => 8,
-            Self::Int | Self::U32 => 4,
+            Self::Wide => 8,
+            Self::Narrow => 4,
             Self::Struct(fields) => fields.bytes(),
         }
     }
@@ -72,13 +66,40 @@ impl DeviceStruct {
     /// Size in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         let (mut bytes, mut i) = (0, 0);
-        while i < self.fields.len() {
-            bytes += self.fields[i].ty.bytes() * self.fields[i].count;
+        while i < self.0.len() {
+            bytes += self.0[i].ty.bytes() * self.0[i].count;
             i += 1;
         }
         bytes
     }
 }
+
+/// Bounds of groups, behind what kernels without need.
+pub(crate) const GROUPS: DeviceStruct =
+    DeviceStruct(&[wide("bounds"), wide("stride"), narrow("count"), narrow("form")]);
+
+/// The index that picks the rows of A, or places those of a view.
+pub(crate) const ROW_INDEX: DeviceStruct =
+    DeviceStruct(&[wide("rows"), wide("stride"), narrow("limit"), narrow("site")]);
+
+/// An operand, or the scales of its blocks: where it is, and its strides.
+pub(crate) const OPERAND: DeviceStruct =
+    DeviceStruct(&[wide("pointer"), wide("outer_stride"), wide("k_stride"), wide("batch_stride")]);
+
+/// Extents, as kernels of all families count them.
+pub(crate) const PROBLEM: DeviceStruct = DeviceStruct(&[
+    narrow("m"),
+    narrow("n"),
+    narrow("k"),
+    narrow("batch"),
+    narrow("tiles_m"),
+    narrow("tiles_n"),
+    narrow("splits"),
+    narrow("k_per_split"),
+]);
+
+/// Where the sums of split-K and their counters are.
+pub(crate) const SUMS: DeviceStruct = DeviceStruct(&[wide("split_k_sums"), wide("split_k_counters")]);
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +159,7 @@ impl Filler<'_> {
         path: &dyn Fn() -> String,
         values: &mut dyn Iterator<Item = DeviceValue>,
     ) {
-        for field in of.fields {
+        for field in of.0 {
             for i in 0..field.count {
                 let name = || {
                     let parts = [path(), field.name.to_owned(), i.to_string()];
@@ -170,39 +191,43 @@ impl Filler<'_> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The fields as declarations, one by one.
-    fn declarations(of: &DeviceStruct) -> Vec<String> {
-        let of_field = |field: &DeviceField| {
-            let count = if field.count > 1 { format!("[{}]", field.count) } else { String::new() };
-            match field.ty {
-                DeviceType::Pointer(ty) => vec![format!("{ty} {}{count}", field.declared)],
-                DeviceType::Index => vec![format!("index_t {}{count}", field.declared)],
-                DeviceType::Int => vec![format!("int {}{count}", field.declared)],
-                DeviceType::U32 => vec![format!("u32 {}{count}", field.declared)],
-                DeviceType::Struct(inner) => match inner.name {
-                    Some(name) => vec![format!("{name} {}{count}", field.declared)],
-                    None => declarations(inner),
-                },
-            }
-        };
-        of.fields.iter().flat_map(of_field).collect()
-    }
-
-    /// Whether a header declares these fields in a struct of this name.
-    pub(crate) fn check(header: &str, of: &DeviceStruct) {
-        let name = of.name.expect("a name");
+    /// Whether a header declares a struct of this name so: names may be shorter, as `outer` for `outer_stride`.
+    pub(crate) fn check(header: &str, name: &str, of: &DeviceStruct) {
         let (_, body) = header.split_once(&format!("struct {name} ")).expect(name);
         let (_, body) = body.split_once('{').expect(name);
         let lines = body.lines().map(|line| line.split("//").next().unwrap_or_default());
-        let lines = lines.take_while(|line| !line.starts_with('}') && !line.contains('('));
-        let text: String = lines.collect();
-        let declared = text.split(';').map(str::trim).filter(|declaration| !declaration.is_empty());
-        let declared = declared.flat_map(|declaration| {
-            let (first, more) = declaration.split_once(',').map_or((declaration, ""), |(first, more)| (first, more));
-            let (ty, _) = first.rsplit_once(' ').expect(declaration);
-            let others = more.split(',').filter(|name| !name.is_empty()).map(move |name| format!("{ty} {}", name.trim()));
-            std::iter::once(first.to_owned()).chain(others)
+        let text: String = lines.take_while(|line| !line.starts_with('}') && !line.contains('(')).collect();
+        let declarations = text.split(';').map(str::trim).filter(|declaration| !declaration.is_empty());
+        let mut declared = declarations.flat_map(|declaration| {
+            let first = declaration.split(',').next().unwrap_or_default();
+            let (ty, _) = first.rsplit_once(' ').expect(name);
+            declaration[ty.len()..].split(',').map(move |name| (ty, name.trim()))
         });
-        assert_eq!(declared.collect::<Vec<_>>(), declarations(of), "{name}");
+        for field in of.0 {
+            let (ty, declared) = declared.next().unwrap_or_else(|| panic!("{name} has no {}", field.name));
+            let width = match ty {
+                "int" | "u32" => Some(4),
+                _ if ty == "index_t" || ty.ends_with('*') => Some(8),
+                _ => None,
+            };
+            match field.ty {
+                DeviceType::Struct(_) => assert_eq!(width, None, "{name}: {ty} {declared}"),
+                scalar => assert_eq!(width, Some(scalar.bytes()), "{name}: {ty} {declared}"),
+            }
+            let (own, count) = declared.split_once('[').unwrap_or((declared, "1"));
+            assert_eq!(count.trim_end_matches(']'), field.count.to_string(), "{name}: {declared}");
+            let alike = field.name.starts_with(own) || field.name.replace("_is", "").replace("_are", "") == own;
+            assert!(alike || field.name.is_empty(), "{name}: {own} is described as {}", field.name);
+        }
+        assert_eq!(declared.next(), None, "{name}");
+    }
+
+    #[test]
+    fn structs_are_as_headers_declare_them() {
+        check(include_str!("../../device/groups.cuh"), "Groups", &GROUPS);
+        check(include_str!("../../device/row_index.cuh"), "RowIndex", &ROW_INDEX);
+        check(include_str!("../../device/block_scales.cuh"), "OperandScales", &OPERAND);
+        check(include_str!("../../device/sm80/loader.cuh"), "Operand", &OPERAND);
+        check(include_str!("../../device/sm80/scheduler.cuh"), "Problem", &PROBLEM);
     }
 }

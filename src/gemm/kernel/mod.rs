@@ -3,6 +3,7 @@
 //!
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
+pub(crate) mod device_struct;
 pub(crate) mod digits;
 pub(crate) mod finish;
 pub(crate) mod later;

@@ -5,6 +5,7 @@
 //! So there is no padding, and the offsets computed here are those of C++; the emitted `static_assert` on the size and
 //! those of `views.cuh` check it.
 
+use super::device_struct::ROW_INDEX;
 use super::launch::{FieldValue, Memory, ParameterField};
 use crate::ElementType;
 use crate::cuda::Writer;
@@ -13,22 +14,8 @@ use crate::expr::cuda::element_name;
 /// The bytes of parameters that every architecture allows (CUDA C++ Programming Guide, "Function Parameters").
 pub(crate) const PARAMETER_LIMIT: usize = 4096;
 
-/// Size of `Groups` in bytes, which follows what is the same for every kernel of a family.
-pub(crate) const GROUPS_BYTES: usize = 24;
-
-/// Size of `RowIndex` in bytes, which follows that where rows are picked, and a view whose rows it places.
-pub(crate) const ROW_INDEX_BYTES: usize = 24;
-
 /// Size of `DigitAxis` in bytes, which follows a view whose batches it counts.
 pub(crate) const DIGIT_AXIS_BYTES: usize = 40;
-
-/// Size of `OperandScales` in bytes: after all that, A's and those of every B.
-pub(crate) const OPERAND_SCALES_BYTES: usize = 32;
-
-/// Size of `Scales` in bytes.
-pub(crate) const fn scales_bytes(accumulators: usize) -> usize {
-    OPERAND_SCALES_BYTES * (1 + accumulators)
-}
 
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +89,7 @@ impl FieldType {
         match self {
             Self::Tensor(_) => 40,
             Self::Digits(_) => 104,
-            Self::Scattered(_) => 40 + ROW_INDEX_BYTES,
+            Self::Scattered(_) => 40 + ROW_INDEX.bytes(),
             Self::Seed => 32,
             Self::Vector(_) => 24,
             Self::DigitsVector(_) => 56,

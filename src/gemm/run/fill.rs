@@ -6,9 +6,10 @@ use super::workspace::{Places, WorkspaceAddresses};
 use crate::evt::ValidTree;
 use crate::gemm::emit::arguments::EpilogueArguments;
 use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::device_struct::{DeviceValue, Filler, GROUPS, ROW_INDEX};
 use crate::gemm::kernel::digits::axis_words;
 use crate::gemm::kernel::launch::Memory;
-use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterBytes};
 use crate::gemm::problem::bounds::{Bounds, Form};
 use crate::gemm::problem::digits::BatchAxes;
 use crate::gemm::problem::placing::Scattered;
@@ -71,9 +72,9 @@ impl Fill<'_> {
                         (field.ty, argument, self.scattered)
                     {
                         let name = self.tree.argument_names().nth(i).unwrap_or_default();
-                        let (name, numbers) = (format!("arguments.{name}.places"), [tensor.shape()[0], site(i)]);
-                        let offset = at + field.offset + field.ty.size() - ROW_INDEX_BYTES;
-                        put_index(bytes, offset, (Memory::Places, &name), scattered.index, numbers);
+                        let index = index_values(Memory::Places, scattered.index, [tensor.shape()[0], site(i)]);
+                        let at = at + field.offset + field.ty.size() - ROW_INDEX.bytes();
+                        Filler { bytes, at }.put(&ROW_INDEX, &|| format!("arguments.{name}.places"), index);
                     }
                 }
             }
@@ -261,36 +262,23 @@ fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
     strides
 }
 
-/// `Groups`.
-pub(crate) fn put_groups(
-    bytes: &mut ParameterBytes,
-    offset: usize,
-    Bounds { tensor, form, .. }: Bounds<'_>,
-    groups: usize,
-) {
-    bytes.put_address(offset, (Memory::Bounds, tensor.device_address()), 0, || "groups.bounds".to_owned());
-    let stride = tensor.strides().first().map_or(0, |stride| *stride as u64);
-    bytes.put_named_words(offset + 8, &[stride], |_| "groups.stride".to_owned());
+/// The bounds of so many groups.
+pub(crate) fn put_groups(to: &mut Filler<'_>, Bounds { tensor, form, .. }: Bounds<'_>, groups: usize) {
     let form = match form {
         Form::Offsets => 0,
         Form::Ends => 1,
         Form::Counts => 2,
     };
-    let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
-    bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
+    let address = DeviceValue::address(Memory::Bounds, tensor.device_address());
+    to.put(&GROUPS, &|| "groups".to_owned(), [address, stride(tensor), groups.into(), form.into()]);
 }
 
-/// `RowIndex`: the index of that name, and how many rows there are beside the number under which wrong ones are noted.
-pub(crate) fn put_index(
-    bytes: &mut ParameterBytes,
-    offset: usize,
-    (memory, name): (Memory, &str),
-    index: &DeviceTensor,
-    numbers: [usize; 2],
-) {
-    bytes.put_address(offset, (memory, index.device_address()), 0, || format!("{name}.rows"));
-    let stride = index.strides().first().map_or(0, |stride| *stride as u64);
-    bytes.put_named_words(offset + 8, &[stride], |_| format!("{name}.stride"));
-    let numbers = numbers.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
-    bytes.put_named_ints(offset + 16, &numbers, |i| format!("{name}.{}", ["limit", "site"][i]));
+/// `RowIndex`: an index, and how many rows there are beside the number under which wrong ones are noted.
+pub(crate) fn index_values(memory: Memory, index: &DeviceTensor, [limit, site]: [usize; 2]) -> [DeviceValue; 4] {
+    [DeviceValue::address(memory, index.device_address()), stride(index), limit.into(), site.into()]
+}
+
+/// The stride of a list.
+fn stride(list: &DeviceTensor) -> DeviceValue {
+    list.strides().first().copied().unwrap_or(0).into()
 }

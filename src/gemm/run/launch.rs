@@ -5,6 +5,7 @@ use super::patches::images;
 use super::scales::Scales;
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
+use crate::gemm::kernel::device_struct::DeviceValue;
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::problem::patches::Patches;
@@ -178,12 +179,6 @@ pub(crate) fn accessed<'a>(argument: &'a Argument<'_>) -> Option<KernelArgument<
     }
 }
 
-/// The numbers of `Problem`.
-pub(crate) fn extent_name(i: usize) -> String {
-    let name = ["m", "n", "k", "batch", "tiles_m", "tiles_n", "splits", "k_per_split"][i];
-    format!("problem.{name}")
-}
-
 pub(crate) fn operand_name(of: Memory) -> String {
     match of {
         // Most epilogues have one accumulator.
@@ -194,9 +189,7 @@ pub(crate) fn operand_name(of: Memory) -> String {
 }
 
 /// Where the sums of split-K and their counters are.
-pub(crate) fn put_sums(bytes: &mut ParameterBytes, offset: usize, places: &Places, workspace: WorkspaceAddresses) {
-    let WorkspaceAddresses { counters, scratch } = workspace;
-    let name = |what: &str| format!("workspace.split_k_{what}");
-    bytes.put_address(offset, (Memory::Scratch, scratch), places.split_k_sums as u64, || name("sums"));
-    bytes.put_address(offset + 8, (Memory::Counters, counters), 0, || name("counters"));
+pub(crate) fn sums(places: &Places, workspace: WorkspaceAddresses) -> [DeviceValue; 2] {
+    let sums = DeviceValue::Address(Memory::Scratch, workspace.scratch, places.split_k_sums as u64);
+    [sums, DeviceValue::address(Memory::Counters, workspace.counters)]
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Site, Source, Stream};
 
-use super::fill::{put_groups, put_index};
+use super::fill::{index_values, put_groups};
 use crate::device;
 use crate::evt::MAX_ACCUMULATORS;
+use crate::gemm::kernel::device_struct::{Filler, GROUPS, ROW_INDEX};
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::loading::Multiplied;
-use crate::gemm::kernel::parameters::{GROUPS_BYTES, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, Major, OperandView};
@@ -42,7 +43,7 @@ const THREADS: u32 = 256;
 /// Bytes of `epilogue::repack::Parameters`.
 const PARAMETER_BYTES: usize = 72;
 /// Bytes of `epilogue::repack::RowParameters`.
-const ROW_PARAMETER_BYTES: usize = PARAMETER_BYTES + ROW_INDEX_BYTES + GROUPS_BYTES;
+const ROW_PARAMETER_BYTES: usize = PARAMETER_BYTES + ROW_INDEX.bytes() + GROUPS.bytes();
 /// The blocks that a multiprocessor can run at once (2048 threads); each copies one tile after another.
 const BLOCKS_AT_ONCE: usize = 2048 / THREADS as usize;
 
@@ -205,9 +206,10 @@ impl MatrixCopy {
         let extents = [self.rows, self.columns, self.batches];
         bytes.put_ints(56, &extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX)));
         if let (Some(limit), Some(Picked { index })) = (self.picked, picked) {
-            put_index(&mut bytes, PARAMETER_BYTES, (Memory::Index, "picked"), index, [limit, 0]);
+            let mut to = Filler { bytes: &mut bytes, at: PARAMETER_BYTES };
+            to.put(&ROW_INDEX, &String::new, index_values(Memory::Index, index, [limit, 0]));
             if let Some((bounds, groups)) = groups {
-                put_groups(&mut bytes, PARAMETER_BYTES + ROW_INDEX_BYTES, bounds, groups);
+                put_groups(&mut to, bounds, groups);
             }
         }
         bytes.into_bytes()

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::instruction::Instruction;
 use super::tile::Tile;
-use super::{DIVISORS_BYTES, PATCHES_BYTES, common_bytes};
-use crate::gemm::kernel::parameters::{GROUPS_BYTES, ROW_INDEX_BYTES, scales_bytes};
+use super::{DIVISORS, PATCHES, common_bytes};
+use crate::gemm::kernel::device_struct::{GROUPS, OPERAND, ROW_INDEX};
 use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::kernel::{PatchKind, PatchShape, ReadingShape};
 use crate::gemm::problem::{Formats, OperandLayout};
@@ -44,13 +44,13 @@ impl Sm80Key {
     pub(crate) const fn common_bytes(&self) -> usize {
         let of_reading = match self.reading {
             ReadingShape::Rows => 0,
-            ReadingShape::Picked => ROW_INDEX_BYTES,
-            ReadingShape::Groups(_) => GROUPS_BYTES,
-            ReadingShape::PickedGroups => GROUPS_BYTES + ROW_INDEX_BYTES,
-            ReadingShape::Patches(PatchShape { kind: PatchKind::Row, .. }) => PATCHES_BYTES,
-            ReadingShape::Patches(_) => PATCHES_BYTES + DIVISORS_BYTES,
+            ReadingShape::Picked => ROW_INDEX.bytes(),
+            ReadingShape::Groups(_) => GROUPS.bytes(),
+            ReadingShape::PickedGroups => GROUPS.bytes() + ROW_INDEX.bytes(),
+            ReadingShape::Patches(PatchShape { kind: PatchKind::Row, .. }) => PATCHES.bytes(),
+            ReadingShape::Patches(_) => PATCHES.bytes() + DIVISORS.bytes(),
         };
-        let scales = if self.formats.are_scaled() { scales_bytes(self.accumulators) } else { 0 };
+        let scales = if self.formats.are_scaled() { OPERAND.bytes() * (1 + self.accumulators) } else { 0 };
         common_bytes(self.accumulators) + of_reading + scales
     }
 

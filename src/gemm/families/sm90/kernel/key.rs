@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::instruction::Wgmma;
 use super::tile::Tile;
-use super::{COMMON_BYTES, PICKED_ROWS_BYTES, PIXELS_BYTES};
+use super::{COMMON, PATCHES, PICKED_ROWS};
 use crate::gemm::kernel::finish::Within;
-use crate::gemm::kernel::parameters::{GROUPS_BYTES, scales_bytes};
+use crate::gemm::kernel::device_struct::{GROUPS, OPERAND};
 use crate::gemm::kernel::shape::ReadingShape;
 use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::problem::scaled::SCALE_BLOCK;
@@ -148,13 +148,13 @@ impl Sm90Key {
     pub(crate) const fn common_bytes(&self) -> usize {
         let of_reading = match self.reading {
             ReadingShape::Rows => 0,
-            ReadingShape::Picked => PICKED_ROWS_BYTES,
-            ReadingShape::Groups(_) => GROUPS_BYTES,
-            ReadingShape::PickedGroups => GROUPS_BYTES + PICKED_ROWS_BYTES,
-            ReadingShape::Patches(_) => PIXELS_BYTES,
+            ReadingShape::Picked => PICKED_ROWS.bytes(),
+            ReadingShape::Groups(_) => GROUPS.bytes(),
+            ReadingShape::PickedGroups => GROUPS.bytes() + PICKED_ROWS.bytes(),
+            ReadingShape::Patches(_) => PATCHES.bytes(),
         };
-        let scales = if self.formats.are_scaled() { scales_bytes(self.accumulators) } else { 0 };
-        COMMON_BYTES + of_reading + scales
+        let scales = if self.formats.are_scaled() { OPERAND.bytes() * (1 + self.accumulators) } else { 0 };
+        COMMON.bytes() + of_reading + scales
     }
 
     /// Channels in a box of patches.
