@@ -123,6 +123,12 @@ impl From<usize> for DeviceValue {
     }
 }
 
+impl From<u64> for DeviceValue {
+    fn from(word: u64) -> Self {
+        Self::Number(word.cast_signed())
+    }
+}
+
 impl From<isize> for DeviceValue {
     fn from(number: isize) -> Self {
         Self::Number(number as i64)
@@ -172,13 +178,16 @@ impl Filler<'_> {
                 }
                 let value = values.next().unwrap_or(DeviceValue::Number(0));
                 match (value, field.ty.bytes()) {
-                    (DeviceValue::Address(of, base, plus), _) => self.bytes.put_address(self.at, (of, base), plus, name),
-                    (DeviceValue::Number(number), 8) => {
-                        self.bytes.put_named_words(self.at, &[number.cast_unsigned()], |_| name());
+                    (DeviceValue::Address(of, base, plus), _) => {
+                        self.bytes.put_address(self.at, (of, base), plus, name)
                     }
-                    (DeviceValue::Number(number), _) => {
-                        let int = i32::try_from(number).unwrap_or(i32::MAX);
-                        self.bytes.put_named_ints(self.at, &[int], |_| name());
+                    (DeviceValue::Number(number), 8) => {
+                        self.bytes.put_integer(self.at, 8, number.cast_unsigned(), name);
+                    }
+                    (DeviceValue::Number(number), bytes) => {
+                        // As 32 bits, whatever the sign.
+                        let int = i32::try_from(number).unwrap_or(i32::MAX).cast_unsigned();
+                        self.bytes.put_integer(self.at, bytes, int.into(), name);
                     }
                 }
                 self.at += field.ty.bytes();
