@@ -117,29 +117,17 @@ impl DeviceValue {
     }
 }
 
-impl From<usize> for DeviceValue {
-    fn from(number: usize) -> Self {
-        Self::Number(number as i64)
-    }
+macro_rules! numbers {
+    ($($ty:ty),*) => {$(
+        impl From<$ty> for DeviceValue {
+            fn from(number: $ty) -> Self {
+                Self::Number(number as i64)
+            }
+        }
+    )*};
 }
 
-impl From<u64> for DeviceValue {
-    fn from(word: u64) -> Self {
-        Self::Number(word.cast_signed())
-    }
-}
-
-impl From<isize> for DeviceValue {
-    fn from(number: isize) -> Self {
-        Self::Number(number as i64)
-    }
-}
-
-impl From<i32> for DeviceValue {
-    fn from(number: i32) -> Self {
-        Self::Number(number.into())
-    }
-}
+numbers!(usize, isize, u64, i32);
 
 /// Fills structs one behind the other.
 pub(crate) struct Filler<'b> {

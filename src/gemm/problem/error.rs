@@ -357,7 +357,11 @@ pub enum Error {
         epilogue: &'static str,
     },
     /// A run of a plan for other groups.
-    #[error("A has {}, and this GEMM was planned for {}: plan it for such an A", groups_of(*.given), groups_of(*.planned))]
+    #[error(
+        "A has {given}, and this GEMM was planned for {planned}: plan it for such an A",
+        given = groups_of(*.given),
+        planned = groups_of(*.planned)
+    )]
     OtherGrouping {
         /// What the plan divides.
         planned: Option<Divided>,

@@ -71,25 +71,23 @@ impl Property {
 
     /// Why a product, with this epilogue, can't have both; `None` if it can.
     fn excludes(self, later: Self, epilogue: &'static str) -> Option<Error> {
-        let scattered = |what| Some(ScatterError::Product { what }.into());
-        let scaled = |what| Some(ScaleError::With { what }.into());
-        match (self, later, later.divided()) {
-            (Self::Phases, _, Some(divided)) => Some(Error::GroupedPhases { epilogue, divided }),
-            (Self::Patches, _, Some(divided)) => Some(PatchError::Groups { divided }.into()),
-            (Self::Patches, Self::PickedRows, _) => Some(PatchError::Picked.into()),
-            (Self::PaddedGroups, Self::PickedRows, _) => {
-                Some(RowsError::Groups { what: "groups of a matrix each" }.into())
-            }
-            (Self::DepthGroups, Self::PickedRows, _) => Some(RowsError::Groups { what: "groups of K" }.into()),
-            (Self::Patches, Self::ScatteredRows, _) => scattered("patches of images as A"),
-            (Self::PaddedGroups, Self::ScatteredRows, _) => scattered("groups of a matrix each"),
-            (Self::DepthGroups, Self::ScatteredRows, _) => scattered("groups of K"),
-            (Self::Batch, Self::ScatteredRows, _) => scattered("a batch of matrices"),
-            (Self::Patches, Self::BlockScales, _) => scaled("patches of images"),
-            (Self::PickedRows, Self::BlockScales, _) => scaled("rows that an index picks"),
-            (Self::DepthGroups, Self::BlockScales, _) => scaled("groups of K"),
-            _ => None,
-        }
+        let refused = |what| match later {
+            Self::ScatteredRows => ScatterError::Product { what }.into(),
+            Self::BlockScales => ScaleError::With { what }.into(),
+            _ => RowsError::Groups { what }.into(),
+        };
+        Some(match (self, later, later.divided()) {
+            (Self::Phases, _, Some(divided)) => Error::GroupedPhases { epilogue, divided },
+            (Self::Patches, _, Some(divided)) => PatchError::Groups { divided }.into(),
+            (Self::Patches, Self::PickedRows, _) => PatchError::Picked.into(),
+            (Self::Patches, Self::ScatteredRows, _) => refused("patches of images as A"),
+            (Self::Patches, Self::BlockScales, _) => refused("patches of images"),
+            (Self::PaddedGroups, Self::PickedRows | Self::ScatteredRows, _) => refused("groups of a matrix each"),
+            (Self::DepthGroups, Self::PickedRows | Self::ScatteredRows | Self::BlockScales, _) => refused("groups of K"),
+            (Self::PickedRows, Self::BlockScales, _) => refused("rows that an index picks"),
+            (Self::Batch, Self::ScatteredRows, _) => refused("a batch of matrices"),
+            _ => return None,
+        })
     }
 }
 
