@@ -11,7 +11,7 @@ use super::kernel::{Finish, SplitK};
 use super::model::Candidate;
 use super::planned::Gemm;
 use super::planner::Planner;
-use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Right};
+use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Property, Right};
 #[cfg(test)]
 use super::remembered::Question;
 #[cfg(doc)]
@@ -139,13 +139,13 @@ impl<E> Builder<E> {
     /// The number of groups among which the M rows are divided; see [`rows`](super::rows).
     #[must_use]
     pub fn groups(self, groups: usize) -> Self {
-        self.with_problem(|problem| problem.in_groups(groups))
+        self.with_reading(Property::Groups, |problem| problem.in_groups(groups))
     }
 
     /// An index picks the M rows from A; see [`Rows::picked`](super::Rows::picked).
     #[must_use]
     pub fn picked_rows(self) -> Self {
-        self.with_problem(Problem::of_picked_rows)
+        self.with_reading(Property::PickedRows, Problem::of_picked_rows)
     }
 
     /// That A and B are of FP8 and have scales of blocks; see [`Scaled`](super::Scaled).
@@ -163,13 +163,13 @@ impl<E> Builder<E> {
     /// The number of groups with a matrix of M rows each, of which they have the first; see [`rows`](super::rows).
     #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {
-        self.with_problem(|problem| problem.in_padded_groups(groups))
+        self.with_reading(Property::PaddedGroups, |problem| problem.in_padded_groups(groups))
     }
 
     /// The number of groups among which K is divided; see [`depth`](super::depth).
     #[must_use]
     pub fn depth_groups(self, groups: usize) -> Self {
-        self.with_problem(|problem| problem.in_depth_groups(groups))
+        self.with_reading(Property::DepthGroups, |problem| problem.in_depth_groups(groups))
     }
 
     /// That A is patches of images, which have this many elements; see [`patches`](super::patches()). M is the number of
@@ -178,14 +178,14 @@ impl<E> Builder<E> {
     /// M, N, K and the elements those of one.
     #[must_use]
     pub fn patches(self, elements: usize) -> Self {
-        self.with_problem(|problem| problem.of_patches(elements))
+        self.with_reading(Property::Patches, |problem| problem.of_patches(elements))
     }
 
     /// That tensor copies load the patches so; without it, plans by extents have kernels for sm_80, on sm_90a, too.
     /// [`operands`](Self::operands) finds it.
     #[must_use]
     pub fn patch_boxes(self, boxes: PatchBoxes) -> Self {
-        self.with_problem(|problem| problem.in_boxes(boxes))
+        self.with_reading(Property::Patches, |problem| problem.in_boxes(boxes))
     }
 
     /// Element types of A and B.
@@ -334,6 +334,13 @@ impl<E> Builder<E> {
         let problem = &mut self.planner.description.problem;
         *problem = Some(change(problem.unwrap_or(Problem::new(0, 0, 0))));
         self
+    }
+
+    /// Changes how A is read. Properties that exclude each other are remembered, for the plan to refuse.
+    fn with_reading(mut self, property: Property, change: impl FnOnce(Problem) -> Problem) -> Self {
+        let asked = &mut self.planner.description.asked;
+        *asked = asked.asked(property);
+        self.with_problem(change)
     }
 
     #[cfg(test)]

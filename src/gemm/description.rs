@@ -2,6 +2,7 @@
 
 use super::kernel::{Settings, SplitK, Switches};
 use super::model::selection::Request;
+use super::problem::property::Properties;
 use super::problem::{Arithmetic, Knob, Major, OperandLayout, Problem};
 use crate::ElementType;
 
@@ -9,6 +10,8 @@ use crate::ElementType;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Description {
     pub(super) problem: Option<Problem>,
+    /// What a builder was asked for, whether or not `problem` has it.
+    pub(super) asked: Properties,
     pub(super) elements: Option<(ElementType, ElementType)>,
     pub(super) settings: Settings,
     pub(super) request: Request,
@@ -20,6 +23,7 @@ impl Default for Description {
         let layouts = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
         Self {
             problem: None,
+            asked: Properties::default(),
             elements: None,
             settings: Settings { layouts, arithmetic: Arithmetic::default(), switches: Switches::default() },
             request: Request::default(),

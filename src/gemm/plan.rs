@@ -93,16 +93,16 @@ impl Plan {
     /// it was planned as: the window decides which patches are a matrix.)
     fn check_reading(&self, given: &Problem) -> Result<(), Error> {
         let planned = &self.operation.problem;
-        if planned.picked != given.picked {
-            return Err(RowsError::Other { given: given.picked }.into());
+        if planned.reading.is_picked() != given.reading.is_picked() {
+            return Err(RowsError::Other { given: given.reading.is_picked() }.into());
         }
-        if planned.scaled != given.scaled {
-            return Err(ScaleError::Other { given: given.scaled }.into());
+        if planned.formats != given.formats {
+            return Err(ScaleError::Other { given: given.formats.are_scaled() }.into());
         }
-        if planned.scattered != given.scattered {
-            return Err(ScatterError::Other { given: given.scattered }.into());
+        if planned.placing != given.placing {
+            return Err(ScatterError::Other { given: given.placing.is_scattered() }.into());
         }
-        let [planned, given] = [planned, given].map(|problem| problem.grouping.divided());
+        let [planned, given] = [planned, given].map(|problem| problem.reading.divided());
         if planned != given {
             return Err(Error::OtherGrouping { planned, given });
         }

@@ -307,7 +307,7 @@ impl<E> Gemm<E> {
             .filter(|output| output.reduction().is_some_and(|r| r.form == Form::Partial))
             .ok_or_else(|| Error::NoPartials { name: name.to_owned(), epilogue: tree.name() })?;
         let mut shape = check::partial_extents(output.class, problem, self.plan.choice.tile());
-        if problem.batched && problem.grouping.is_per_batch(output.class) {
+        if problem.batched && problem.reading.is_per_batch(output.class) {
             shape.insert(0, problem.batch);
         }
         Ok(shape)

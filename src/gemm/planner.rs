@@ -9,8 +9,8 @@ use super::description::Description;
 use super::devices::{self, Choice, operation::Operation};
 use super::plan::Plan;
 use super::problem::operand::common_layout;
-use super::problem::{Error, Grouping, Left, PatchError, Problem, Right};
-use super::problem::{block_scales, picked, scattered};
+use super::problem::property::Properties;
+use super::problem::{Error, Left, Major, Problem, Right, RowsError, block_scales};
 use super::remembered::{Question, Remembered};
 use super::run::check;
 use super::support::supports;
@@ -37,6 +37,7 @@ impl Planner {
     pub(super) fn take_operands(&mut self, a: Left<'_>, b: &Right<'_>) -> Result<(), Error> {
         b.check_count(self.tree.name(), self.tree.accumulators())?;
         self.description.problem = Some(Problem::of(a, b.clone())?);
+        self.description.asked = Properties::default();
         self.description.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
         let matrices = a.patches()?.map(|patches| patches.matrices(b.tensors())).transpose()?;
         let views = matrices.as_ref().map_or_else(|| b.views(), |matrices| b.as_matrices(matrices).views());
@@ -59,8 +60,8 @@ impl Planner {
         }
         if let (Some(problem), Some((a, b))) = (self.description.problem, self.description.elements) {
             let (of_a, of_b) = &mut self.description.settings.layouts;
-            *of_a = of_a.of_a_in_groups(problem.grouping, a);
-            *of_b = of_b.of_b_in_groups(problem.grouping, b);
+            *of_a = of_a.of_a_in_groups(problem.reading.grouping(), a);
+            *of_b = of_b.of_b_in_groups(problem.reading.grouping(), b);
         }
         Ok(self)
     }
@@ -83,25 +84,16 @@ impl Planner {
         let tree = phases.first();
         let problem = self.description.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
         problem.check_extents()?;
-        if phases.parts.len() > 1 && problem.grouping != Grouping::None {
-            return Err(Error::GroupedPhases { epilogue: tree.name(), divided: problem.grouping.divided() });
+        let properties = problem.properties().and(self.description.asked);
+        properties.check((phases.parts.len() > 1).then(|| tree.name()))?;
+        if problem.reading.is_picked() && self.description.settings.layouts.0.major == Major::Mn {
+            return Err(RowsError::Major.into());
         }
-        if problem.patches.is_some() && problem.grouping != Grouping::None {
-            return Err(PatchError::Groups { divided: problem.grouping.divided() }.into());
-        }
-        if problem.patches.is_some() && problem.picked {
-            return Err(PatchError::Picked.into());
-        }
-        if problem.picked {
-            picked::check(self.description.settings.layouts.0, problem.grouping)?;
-        }
-        if problem.scattered {
-            scattered::check(problem.grouping, problem.batched, problem.patches.is_some())?;
+        if problem.placing.is_scattered() {
             check::scattered(&phases.tree)?;
         }
         let types = tree.types();
-        problem.check_scaled()?;
-        if problem.scaled {
+        if problem.formats.are_scaled() {
             block_scales::check_types((types.a, types.b), self.description.settings.arithmetic)?;
         }
         self.check_request(types)?;

@@ -11,7 +11,7 @@ use super::problem::digits::shape_of;
 use super::problem::patches::Patches;
 use super::problem::scaled::SCALE_BLOCK;
 use super::problem::sliding::{Kind, Sliding};
-use super::problem::{Comparison, Error, Grouping, Left, Problem, Right};
+use super::problem::{Comparison, Divided, Error, Grouping, Left, Problem, Right};
 use super::run::check;
 use super::run::groups::read_groups;
 use super::run::images::{OutputImages, with_matrices};
@@ -86,9 +86,11 @@ fn of_product(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>
     check::arguments(&plan.operation.device, tree, &problem, tile, (a, b), arguments)?;
     let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
     let divided = read_groups(a, &problem)?;
-    let of_one_matrix = problem.grouping == Grouping::Shared;
-    let depths = divided.as_deref().filter(|_| problem.grouping == Grouping::Depth);
-    let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
+    let of_one_matrix = problem.reading.grouping() == Some(Grouping::Shared);
+    let (rows, depths) = match problem.reading.divided() {
+        Some(Divided::Depth) => (None, divided.as_deref()),
+        Some(Divided::Rows) | None => (divided.as_deref(), None),
+    };
     let groups = rows.map(|rows| Groups { rows, of_one_matrix });
     let of_a = a.scales().map(Values::of).transpose()?;
     let of_b = b.scales().iter().map(|scales| Values::of(scales)).collect::<Result<Vec<_>, Error>>()?;

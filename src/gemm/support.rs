@@ -3,7 +3,8 @@
 use epilogue_runtime::Device;
 
 use super::devices;
-use super::problem::{Arithmetic, Error, Knob};
+use super::problem::property::Properties;
+use super::problem::{Arithmetic, Error, Knob, Property};
 use crate::ElementType;
 use crate::evt::Types;
 
@@ -28,6 +29,14 @@ pub enum Feature {
     Patches,
     /// FP8 operands with [scales of blocks](super::Scaled).
     BlockScales,
+    /// Two properties of one product.
+    Both(Property, Property),
+}
+
+impl From<(Property, Property)> for Feature {
+    fn from((x, y): (Property, Property)) -> Self {
+        Self::Both(x, y)
+    }
 }
 
 impl From<(ElementType, ElementType)> for Feature {
@@ -48,7 +57,8 @@ impl From<Knob> for Feature {
     }
 }
 
-/// Whether a device supports the product of two element types, or a [`Knob`] of a plan. If not, the error says why, and
+/// Whether a device supports the product of two element types, a [`Knob`] of a plan, or two properties of a product. If
+/// not, the error says why, and
 /// what to do instead. A plan fails with the same error.
 ///
 /// ```
@@ -70,7 +80,7 @@ impl From<Knob> for Feature {
 #[doc = include_str!("support.md")]
 ///
 /// # Errors
-/// [`Error::OperandTypes`], [`Error::Arithmetic`] or [`Error::NoKnob`].
+/// [`Error::OperandTypes`], [`Error::Arithmetic`] or [`Error::NoKnob`]; for two properties, why they exclude each other.
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {
     match feature.into() {
         Feature::Product { a, b, arithmetic } => multiplies(device, a, b, arithmetic),
@@ -80,6 +90,7 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
         },
         // On every GPU by kernels of the oldest family, at least.
         Feature::Groups | Feature::Patches | Feature::BlockScales => Ok(()),
+        Feature::Both(x, y) => Properties::default().with(x, true).with(y, true).check(None),
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn small() -> sm90::Request {
 /// The axes of the patches that a chosen kernel loads by boxes; 0 for others.
 pub(crate) fn boxed(candidate: Option<&Candidate>) -> usize {
     match candidate.map(|candidate| candidate.key) {
-        Some(KernelKey::Sm90(key)) => key.patches,
+        Some(KernelKey::Sm90(key)) => key.reading.patches().map_or(0, |patches| patches.axes),
         _ => 0,
     }
 }

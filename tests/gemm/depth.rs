@@ -374,7 +374,7 @@ fn what_kernels_for_sm90_do_not_have() -> Result<(), Error> {
     let Some(KernelKey::Sm90(few)) = few.kernel().map(|kernel| kernel.key) else {
         panic!("few rows are what swapped kernels are for");
     };
-    assert!(few.swap_ab && few.divided == Divided::Depth, "{few}");
+    assert!(few.swap_ab && few.reading.divided() == Some(Divided::Depth), "{few}");
     for (builder, reason) in [
         (of(f16).depth_groups(100_000), "which has no room for so many"),
         (of(f32).arithmetic(Arithmetic::Tf32), "of 16-bit operands only"),

@@ -404,7 +404,7 @@ fn the_model_weighs_a_copy() -> Result<(), Error> {
     };
     for choice in [chosen(Arch::SM_80, [8192, 4096, 4096])?, chosen(Arch::SM_90A, [64, 64, 64])?] {
         assert!(
-            choice.kernel().is_some_and(|kernel| matches!(kernel.key, KernelKey::Sm80(key) if key.picked)),
+            choice.kernel().is_some_and(|kernel| matches!(kernel.key, KernelKey::Sm80(key) if key.reading.is_picked())),
             "{choice}"
         );
         assert!(choice.to_string().contains(", picked rows"), "{choice}");

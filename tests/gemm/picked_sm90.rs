@@ -63,7 +63,7 @@ fn aligned(device: &Device, [rows, k]: [usize; 2]) -> Result<DeviceTensor, Error
 
 fn picks<E>(gemm: &Gemm<E>) -> Option<bool> {
     match gemm.choice().kernel()?.key {
-        KernelKey::Sm90(key) => Some(key.picked),
+        KernelKey::Sm90(key) => Some(key.reading.is_picked()),
         KernelKey::Sm80(_) => None,
     }
 }
@@ -372,7 +372,10 @@ fn the_choice_says_how_rows_are_picked() -> Result<(), Error> {
     let narrow = OperandLayout { major: Major::K, copy_bytes: 8 };
     let experts = of([65536, 1536, 2048]).groups(128);
     let choice = experts.choose()?;
-    assert!(matches!(choice.kernel().map(|kernel| kernel.key), Some(KernelKey::Sm90(key)) if key.picked), "{choice}");
+    assert!(
+        matches!(choice.kernel().map(|kernel| kernel.key), Some(KernelKey::Sm90(key)) if key.reading.is_picked()),
+        "{choice}"
+    );
     let said = choice.to_string();
     for part in
         [", groups of rows, picked rows", "with a copy of the picked rows first, about", "by a kernel for sm_80"]

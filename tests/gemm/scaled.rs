@@ -3,8 +3,8 @@
 use epilogue::gemm::launch::{FieldValue, Memory};
 use epilogue::gemm::sm90::{Cluster, Request, Schedule};
 use epilogue::gemm::{
-    Arithmetic, Builder, Fp8, Instruction, KernelKey, Left, Pair, Right, ScaleError, Scaled, SplitK, Tile, Window,
-    depth, patches, rows, scaled, sm90,
+    Arithmetic, Builder, Formats, Fp8, Instruction, KernelKey, Left, Pair, Right, ScaleError, Scaled, SplitK, Tile,
+    Window, depth, patches, rows, scaled, sm90,
 };
 use epilogue::prelude::*;
 use epilogue::{Arch, Argument, DeviceTensor, Error};
@@ -352,7 +352,7 @@ fn scales_of_one_change_no_bit() -> Result<(), Error> {
             gemm.run(left, right, Plain { accum: &mut d })?;
             let KernelKey::Sm90(key) = gemm.choice().kernel().expect("a kernel").key else { panic!("{request}") };
             assert!(key.promoted && Some(key.tile) == request.tile);
-            Ok((d.to_bytes()?, sm90::Sm90Key { scaled: false, ..key }))
+            Ok((d.to_bytes()?, sm90::Sm90Key { formats: Formats::PLAIN, ..key }))
         };
         let with = run(scaled(&a, &of_a).into(), scaled(&b, &of_b).into())?;
         let without = run((&a).into(), (&b).into())?;

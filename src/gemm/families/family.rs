@@ -17,6 +17,7 @@ use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
 use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::kernel::settings::Switches;
+use crate::gemm::kernel::shape::ReadingShape;
 use crate::gemm::kernel::views::ArgumentViews;
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::selection::{Part, Request, Selection};
@@ -110,8 +111,8 @@ pub(crate) trait FamilyKey: fmt::Display {
     /// Whether approximate instructions are allowed for outputs of any type.
     fn fast_math(&self) -> bool;
 
-    /// Whether it picks the rows of A by an index.
-    fn picks_rows(&self) -> bool;
+    /// How it reads A.
+    fn reading(&self) -> ReadingShape;
 
     /// Blocks of a cluster along M and along N.
     fn cluster(&self) -> (usize, usize) {

@@ -10,8 +10,8 @@ use crate::expr::Op;
 use crate::gemm::Builder;
 use crate::gemm::emit::emit;
 use crate::gemm::emit::symbol::symbol;
-use crate::gemm::kernel::{ArgumentViews, SplitKind};
-use crate::gemm::problem::{Arithmetic, Divided, Major, OperandLayout};
+use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitKind};
+use crate::gemm::problem::{Arithmetic, Formats, Major, OperandLayout};
 
 #[test]
 fn families_are_listed_from_the_oldest() {
@@ -91,12 +91,9 @@ fn called(name: &'static str, a: ElementType, b: ElementType, arithmetic: Arithm
         vector: 1,
         epilogue_passes: 1,
         accumulators: 1,
-        divided: Divided::Nothing,
-        patches: false,
-        input_dilated: false,
-        picked: false,
+        reading: ReadingShape::Rows,
+        formats: Formats::PLAIN,
         in_tile: false,
-        scaled: false,
         fast_math: false,
     };
     symbol(&tree, &KernelKey::Sm80(key))

@@ -1,5 +1,6 @@
 //! The kernels of an epilogue's later phases: key and tile.
 
+use super::device_struct::PROBLEM;
 use crate::expr::Real;
 
 /// What a kernel of a later phase is generated from, beside its tree.
@@ -11,7 +12,7 @@ pub(crate) struct LaterKey {
 }
 
 /// Size of `LaterCommon` of later.cuh: 8 extents.
-pub(crate) const LATER_COMMON_BYTES: usize = 32;
+pub(crate) const LATER_COMMON_BYTES: usize = PROBLEM.bytes();
 
 impl LaterKey {
     /// Rows and columns of a tile.

@@ -1,5 +1,6 @@
 //! Loading of operands by TMA: what an instruction takes, and how a kernel loads.
 
+use super::shape::ReadingShape;
 use crate::gemm::problem::{Major, OperandLayout};
 
 /// The operands of an instruction.
@@ -18,17 +19,8 @@ pub(crate) struct Loading {
     pub(crate) multiplied: Multiplied,
     /// Which index of A and of B is contiguous.
     pub(crate) majors: (Major, Major),
-    /// Whether it picks the rows of A by an index.
-    pub(crate) picked: bool,
-    /// Whether it loads A as patches of images, in whole boxes.
-    pub(crate) patches: bool,
-}
-
-impl Loading {
-    /// Whether patches are columns.
-    pub(crate) const fn has_transposed_patches(&self) -> bool {
-        self.patches && matches!(self.majors.0, Major::Mn)
-    }
+    /// How it reads A; patches in whole boxes.
+    pub(crate) reading: ReadingShape,
 }
 
 /// Whether tensor copies and the instruction take this operand; `mn_major`: whether the instruction takes it along M or N.

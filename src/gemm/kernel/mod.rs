@@ -3,6 +3,7 @@
 //!
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
+pub(crate) mod device_struct;
 pub(crate) mod digits;
 pub(crate) mod finish;
 pub(crate) mod later;
@@ -10,11 +11,13 @@ pub(crate) mod launch;
 pub(crate) mod loading;
 pub(crate) mod parameters;
 pub(crate) mod settings;
+pub(crate) mod shape;
 pub(crate) mod split_k;
 pub(crate) mod stream;
 pub(crate) mod views;
 
 pub use finish::{Finish, Within};
 pub(crate) use settings::{Settings, Switches};
+pub use shape::{PatchKind, PatchShape, ReadingShape};
 pub use split_k::{SplitK, SplitKind};
 pub(crate) use views::ArgumentViews;

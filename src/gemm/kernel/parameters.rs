@@ -5,6 +5,7 @@
 //! So there is no padding, and the offsets computed here are those of C++; the emitted `static_assert` on the size and
 //! those of `views.cuh` check it.
 
+use super::device_struct::{DeviceStruct, ROW_INDEX, wide};
 use super::launch::{FieldValue, Memory, ParameterField};
 use crate::ElementType;
 use crate::cuda::Writer;
@@ -13,22 +14,60 @@ use crate::expr::cuda::element_name;
 /// The bytes of parameters that every architecture allows (CUDA C++ Programming Guide, "Function Parameters").
 pub(crate) const PARAMETER_LIMIT: usize = 4096;
 
-/// Size of `Groups` in bytes, which follows what is the same for every kernel of a family.
-pub(crate) const GROUPS_BYTES: usize = 24;
+/// `TensorView`.
+const TENSOR: DeviceStruct = DeviceStruct(&[
+    wide("pointer"),
+    wide("batch_stride"),
+    wide("row_stride"),
+    wide("column_stride"),
+    wide("vectorised"),
+]);
 
-/// Size of `RowIndex` in bytes, which follows that where rows are picked, and a view whose rows it places.
-pub(crate) const ROW_INDEX_BYTES: usize = 24;
+/// `DigitsView`.
+const DIGITS: DeviceStruct = DeviceStruct(&[
+    wide("pointer"),
+    wide("batch_stride"),
+    wide("row_stride"),
+    wide("row_upper_stride"),
+    wide("row_extent"),
+    wide("row_magic"),
+    wide("row_shift"),
+    wide("column_stride"),
+    wide("column_upper_stride"),
+    wide("column_extent"),
+    wide("column_magic"),
+    wide("column_shift"),
+    wide("vectorised"),
+]);
 
-/// Size of `DigitAxis` in bytes, which follows a view whose batches it counts.
-pub(crate) const DIGIT_AXIS_BYTES: usize = 40;
+/// `VectorView`.
+const VECTOR: DeviceStruct = DeviceStruct(&[wide("pointer"), wide("batch_stride"), wide("stride")]);
 
-/// Size of `OperandScales` in bytes: after all that, A's and those of every B.
-pub(crate) const OPERAND_SCALES_BYTES: usize = 32;
+/// `DigitsVectorView`.
+const DIGITS_VECTOR: DeviceStruct = DeviceStruct(&[
+    wide("pointer"),
+    wide("batch_stride"),
+    wide("stride"),
+    wide("upper_stride"),
+    wide("extent"),
+    wide("magic"),
+    wide("shift"),
+]);
 
-/// Size of `Scales` in bytes.
-pub(crate) const fn scales_bytes(accumulators: usize) -> usize {
-    OPERAND_SCALES_BYTES * (1 + accumulators)
-}
+/// `ScalarView`.
+const SCALAR: DeviceStruct = DeviceStruct(&[wide("pointer"), wide("batch_stride")]);
+
+/// `SeedView`.
+const SEED: DeviceStruct = DeviceStruct(&[wide("pointer"), wide("stride"), wide("seed"), wide("offset")]);
+
+/// `DigitAxis`, which follows a view whose batches it counts.
+pub(crate) const BATCHES: DeviceStruct = DeviceStruct(&[
+    wide("batch_lower_stride"),
+    wide("batch_upper_stride"),
+    wide("batch_extent"),
+    wide("batch_magic"),
+    wide("batch_shift"),
+]);
 
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,19 +136,30 @@ impl FieldType {
         }
     }
 
+    /// The fields of a view; `None` for what is one value. What places rows or counts batches follows them.
+    pub(crate) const fn view(self) -> Option<&'static DeviceStruct> {
+        match self {
+            Self::Tensor(_) | Self::Scattered(_) => Some(&TENSOR),
+            Self::Digits(_) => Some(&DIGITS),
+            Self::Vector(_) => Some(&VECTOR),
+            Self::DigitsVector(_) => Some(&DIGITS_VECTOR),
+            Self::Scalar(_) => Some(&SCALAR),
+            Self::Seed => Some(&SEED),
+            Self::Batches(view, element) => view.of_one(element).view(),
+            Self::Host(_) | Self::Partials(_) | Self::IndexedPartials(..) | Self::StatePartials(_) | Self::Counters => {
+                None
+            }
+        }
+    }
+
     /// Size in bytes.
     pub(crate) const fn size(self) -> usize {
-        match self {
-            Self::Tensor(_) => 40,
-            Self::Digits(_) => 104,
-            Self::Scattered(_) => 40 + ROW_INDEX_BYTES,
-            Self::Seed => 32,
-            Self::Vector(_) => 24,
-            Self::DigitsVector(_) => 56,
-            Self::Scalar(_) => 16,
-            Self::Batches(view, element) => view.of_one(element).size() + DIGIT_AXIS_BYTES,
-            Self::Host(element) => element.size(),
-            Self::Partials(_) | Self::IndexedPartials(..) | Self::StatePartials(_) | Self::Counters => 8,
+        match (self, self.view()) {
+            (Self::Scattered(_), Some(view)) => view.bytes() + ROW_INDEX.bytes(),
+            (Self::Batches(..), Some(view)) => view.bytes() + BATCHES.bytes(),
+            (_, Some(view)) => view.bytes(),
+            (Self::Host(element), None) => element.size(),
+            (_, None) => 8,
         }
     }
 
@@ -223,22 +273,10 @@ impl ParameterBytes {
         }
     }
 
-    /// Writes 64-bit values one after another from `offset` on, each under the name that `name` gives for its place.
-    pub(crate) fn put_named_words(&mut self, offset: usize, words: &[u64], name: impl Fn(usize) -> String) {
-        self.put_words(offset, words);
-        for (i, word) in words.iter().enumerate() {
-            self.note(offset + 8 * i, 8, FieldValue::Integer(*word), || name(i));
-        }
-    }
-
-    /// Writes 32-bit values one after another from `offset` on, each under its name.
-    pub(crate) fn put_named_ints(&mut self, offset: usize, ints: &[i32], name: impl Fn(usize) -> String) {
-        self.put_ints(offset, ints);
-        for (i, int) in ints.iter().enumerate() {
-            // As 32 bits, whatever the sign.
-            let value = FieldValue::Integer(u64::from(int.cast_unsigned()));
-            self.note(offset + 4 * i, 4, value, || name(i));
-        }
+    /// Writes the low bytes of an integer, 4 or 8 of them.
+    pub(crate) fn put_integer(&mut self, offset: usize, bytes: usize, value: u64, name: impl FnOnce() -> String) {
+        self.put_bytes(offset, &value.to_le_bytes()[..bytes]);
+        self.note(offset, bytes, FieldValue::Integer(value), name);
     }
 
     /// Writes an address: this many bytes behind the beginning of some memory.
@@ -249,7 +287,7 @@ impl ParameterBytes {
         plus: u64,
         name: impl FnOnce() -> String,
     ) {
-        self.put_words(offset, &[base.wrapping_add(plus)]);
+        self.put_bytes(offset, &base.wrapping_add(plus).to_le_bytes());
         self.note(offset, 8, FieldValue::Address(of, plus), name);
     }
 
@@ -274,22 +312,8 @@ impl ParameterBytes {
         fields
     }
 
-    /// Writes 64-bit values one after another from `offset` on.
-    pub(crate) fn put_words(&mut self, offset: usize, words: &[u64]) {
-        for (i, word) in words.iter().enumerate() {
-            self.bytes[offset + 8 * i..][..8].copy_from_slice(&word.to_le_bytes());
-        }
-    }
-
-    /// Writes 32-bit values one after another from `offset` on.
-    pub(crate) fn put_ints(&mut self, offset: usize, ints: &[i32]) {
-        for (i, int) in ints.iter().enumerate() {
-            self.bytes[offset + 4 * i..][..4].copy_from_slice(&int.to_le_bytes());
-        }
-    }
-
     /// Writes raw bytes.
-    pub(crate) fn put_bytes(&mut self, offset: usize, bytes: &[u8]) {
+    fn put_bytes(&mut self, offset: usize, bytes: &[u8]) {
         self.bytes[offset..][..bytes.len()].copy_from_slice(bytes);
     }
 

@@ -111,7 +111,7 @@ impl ArgumentViews {
         let [digits, batches] = with_digits(tensors)?;
         let placed = tree.stores().filter(|(i, output)| {
             let is_matrix = output.class == BroadcastClass::Tensor && !output.packed;
-            problem.scattered && of_user(tree.output_argument(*i)) && is_matrix
+            problem.placing.is_scattered() && of_user(tree.output_argument(*i)) && is_matrix
         });
         let scattered = bits(placed.map(|(i, _)| tree.output_argument(i)), "scattered rows")?;
         Ok(Self { digits, batches, scattered, ..Self::default() })

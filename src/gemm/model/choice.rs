@@ -52,7 +52,7 @@ impl Picking {
     /// How a candidate does it; `None` if no rows are picked.
     fn of(candidate: &Candidate) -> Option<Self> {
         match candidate.repacking.a {
-            _ if candidate.key.of_family().picks_rows() => Some(Self::Kernel(candidate.key.family())),
+            _ if candidate.key.of_family().reading().is_picked() => Some(Self::Kernel(candidate.key.family())),
             Some(Unreachable::Picked) => Some(Self::Copy),
             _ => None,
         }

@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::machine::Machine;
 use crate::gemm::kernel::loading::{Multiplied, takes};
-use crate::gemm::problem::{Grouping, Major, OperandLayout, Problem};
+use crate::gemm::problem::{Divided, Major, OperandLayout, Problem, Reading};
 
 /// Why an operand is copied before the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,8 +36,8 @@ pub struct Repacking {
     pub microseconds: f64,
 }
 
-fn unreachable(grouping: Grouping, mn_major: bool, layout: OperandLayout) -> Option<Unreachable> {
-    if grouping == Grouping::Depth && layout.major == Major::K {
+fn unreachable(reading: Reading, mn_major: bool, layout: OperandLayout) -> Option<Unreachable> {
+    if reading.divided() == Some(Divided::Depth) && layout.major == Major::K {
         return Some(Unreachable::Parts);
     }
     if layout.copy_bytes != 16 {
@@ -58,8 +58,8 @@ impl Repacking {
     ) -> Self {
         let ((of_a, of_b), (a_along_m, b_along_n)) = (multiplied.sizes, multiplied.mn_major);
         // A copy of picked rows puts all else right, too.
-        let picked = (problem.picked && !picks).then_some(Unreachable::Picked);
-        let [a, b] = [(a_along_m, a), (b_along_n, b)].map(|(along, of)| unreachable(problem.grouping, along, of));
+        let picked = (problem.reading.is_picked() && !picks).then_some(Unreachable::Picked);
+        let [a, b] = [(a_along_m, a), (b_along_n, b)].map(|(along, of)| unreachable(problem.reading, along, of));
         let a = picked.or(a);
         let cost = |why: Option<Unreachable>, outer, size| {
             why.map_or(0.0, |_| microseconds(machine, [problem.batch, outer, problem.k], size))

@@ -8,7 +8,7 @@ use crate::evt::{Phases, ValidTree, WholeLines};
 use crate::gemm::families::KernelKey;
 use crate::gemm::families::list::Pins;
 use crate::gemm::kernel::{Finish, SplitK, Within};
-use crate::gemm::problem::{Arithmetic, Error, Grouping, OperandLayout, Problem};
+use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 
 /// The most blocks that may share the K of a tile.
 const MAX_SPLITS: usize = 256;
@@ -93,7 +93,7 @@ impl<'a> Selection<'a> {
         if asked.is_some() && !more {
             return Err(Error::NothingToFinish { epilogue });
         }
-        let in_tile = self.phases.in_tile.as_ref().filter(|_| more && self.problem.grouping == Grouping::None);
+        let in_tile = self.phases.in_tile.as_ref().filter(|_| more && self.problem.reading.grouping().is_none());
         let way = |within| in_tile.map(|of| Part { tree: of.tree(), lines: Some((of.lines(), within)), later: 0.0 });
         let in_cluster = way(Within::Cluster).filter(|_| self.has_clusters);
         let only = |way: Option<Part<'a>>| way.map(|way| vec![way]);

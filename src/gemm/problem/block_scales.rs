@@ -6,6 +6,7 @@ use super::arithmetic::Arithmetic;
 use super::digits::{has_digits, shape_of};
 use super::eight_bit::Pair;
 use super::error::Error;
+use super::format::Formats;
 use super::operand::{Left, Right};
 use super::scale_error::ScaleError;
 use super::scaled::SCALE_BLOCK;
@@ -23,17 +24,17 @@ pub(crate) fn check_types((a, b): (ElementType, ElementType), arithmetic: Arithm
     }
 }
 
-/// Whether both operands have scales, each of the shape that its own asks for.
+/// The formats of operands, if their scales have the shapes that these ask for.
 ///
 /// # Errors
 /// [`ScaleError::One`], [`ScaleError::Element`], [`ScaleError::Shape`].
-pub(super) fn check(left: Left<'_>, right: &Right<'_>) -> Result<bool, Error> {
-    let Some(of_a) = both(left, right)? else { return Ok(false) };
+pub(super) fn check(left: Left<'_>, right: &Right<'_>) -> Result<Formats, Error> {
+    let Some(of_a) = both(left, right)? else { return Ok(Formats::PLAIN) };
     check_scales("A", left.tensor(), of_a, |[m, k]| [m, k.div_ceil(SCALE_BLOCK)])?;
     for (b, scales) in right.tensors().iter().zip(right.scales()) {
         check_scales("B", b, scales, |[k, n]| [k.div_ceil(SCALE_BLOCK), n.div_ceil(SCALE_BLOCK)])?;
     }
-    Ok(true)
+    Ok(Formats::SCALED)
 }
 
 /// A's scales if both operands have some; `None` if neither has.

@@ -5,7 +5,7 @@ use std::fmt;
 use epilogue_runtime::AxisList;
 
 use super::arithmetic::Arithmetic;
-use super::groups::Divided;
+use super::groups::{Divided, groups_of};
 use super::knob::Knob;
 use super::rows_error::RowsError;
 use super::scale_error::ScaleError;
@@ -357,12 +357,16 @@ pub enum Error {
         epilogue: &'static str,
     },
     /// A run of a plan for other groups.
-    #[error("A has {given}, and this GEMM was planned for {planned}: plan it for such an A")]
+    #[error(
+        "A has {given}, and this GEMM was planned for {planned}: plan it for such an A",
+        given = groups_of(*.given),
+        planned = groups_of(*.planned)
+    )]
     OtherGrouping {
         /// What the plan divides.
-        planned: Divided,
+        planned: Option<Divided>,
         /// What the run divides.
-        given: Divided,
+        given: Option<Divided>,
     },
     /// An extent above what the kernels can count.
     #[error("{axis} is {extent}; the largest possible is {limit}: split the product along {axis}")]

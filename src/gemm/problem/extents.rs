@@ -6,14 +6,16 @@ use super::block_scales;
 use super::channels::StepsOfB;
 use super::digits::{has_digits, shape_of};
 use super::error::Error;
-use super::groups::{Divided, Grouping};
+use super::format::Formats;
+use super::groups::Grouping;
 use super::layout::Major;
 use super::operand::{Left, Right};
 use super::patch_boxes::{PatchBoxes, Unboxed};
 use super::patch_error::PatchError;
 use super::patches::Patches;
-use super::scale_error::ScaleError;
-use super::scattered;
+use super::placing::Placing;
+use super::property::{Properties, Property};
+use super::reading::{PatchReading, Reading};
 
 /// The extents of a product: A is M×K, B is K×N; the batch has L of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,22 +30,12 @@ pub struct Problem {
     pub batch: usize,
     /// Whether A or B has a batch axis, so that arguments may have one.
     pub batched: bool,
-    /// How the rows are divided among the batch.
-    pub grouping: Grouping,
-    /// How many elements the images have of which A is [patches](super::window::patches), if it is; with
-    /// [groups](super::window::Window::groups) of channels, which are the batch, those of one.
-    pub patches: Option<usize>,
-    /// How tensor copies load these patches, or why they don't.
-    pub boxes: Result<PatchBoxes, Unboxed>,
-    /// Whether zeros lie between the elements of these images, as in the [gradient](super::gradients::gradient_patches) of
-    /// images over which a window moved by more than 1.
-    pub input_dilated: bool,
-    /// Whether an index picks the M rows from an A of any number of rows.
-    pub picked: bool,
-    /// Whether A and B have [scales of blocks](super::scaled::Scaled).
-    pub scaled: bool,
-    /// Whether an index places the M rows in the outputs.
-    pub scattered: bool,
+    /// How A is read.
+    pub reading: Reading,
+    /// Where the rows of results are written.
+    pub placing: Placing,
+    /// The formats of A and B.
+    pub formats: Formats,
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
@@ -53,9 +45,8 @@ impl Problem {
     /// A product without a batch axis.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        let (grouping, patches, boxes) = (Grouping::None, None, Err(Unboxed::MATRIX));
-        let (input_dilated, picked, scaled, scattered) = (false, false, false, false);
-        Self { m, n, k, batch: 1, batched: false, grouping, patches, boxes, input_dilated, picked, scaled, scattered }
+        let (reading, placing, formats) = (Reading::Rows, Placing::InOrder, Formats::PLAIN);
+        Self { m, n, k, batch: 1, batched: false, reading, placing, formats }
     }
 
     /// The same product `batch` times.
@@ -67,41 +58,64 @@ impl Problem {
     /// The same with its M rows divided among `groups` products; [`rows`](super::grouped::rows) says how.
     #[must_use]
     pub const fn in_groups(self, groups: usize) -> Self {
-        Self { batch: groups, batched: true, grouping: Grouping::Shared, ..self }
+        self.divided_by(Grouping::Shared, groups)
     }
 
     /// That many products of at most M rows each; [`rows`](super::grouped::rows) says how.
     #[must_use]
     pub const fn in_padded_groups(self, groups: usize) -> Self {
-        Self { batch: groups, batched: true, grouping: Grouping::Padded, ..self }
+        self.divided_by(Grouping::Padded, groups)
     }
 
     /// The same with its K divided among `groups` products; [`depth`](super::grouped::depth) says how.
     #[must_use]
     pub const fn in_depth_groups(self, groups: usize) -> Self {
-        Self { batch: groups, batched: true, grouping: Grouping::Depth, ..self }
+        self.divided_by(Grouping::Depth, groups)
+    }
+
+    const fn divided_by(self, grouping: Grouping, groups: usize) -> Self {
+        Self { batch: groups, batched: true, reading: self.reading.divided_by(grouping), ..self }
     }
 
     /// The same with an A that is patches of images of so many elements; [`patches`](super::window::patches) says how.
     #[must_use]
     pub const fn of_patches(self, elements: usize) -> Self {
-        let boxes = match self.boxes {
-            Ok(boxes) => Ok(boxes),
-            Err(_) => Err(Unboxed::UNKNOWN),
-        };
-        Self { patches: Some(elements), boxes, ..self }
+        self.under_window(PatchReading { elements: Some(elements), ..self.patch_reading() })
     }
 
     /// The same with patches that tensor copies load so.
     #[must_use]
     pub const fn in_boxes(self, boxes: PatchBoxes) -> Self {
-        Self { boxes: Ok(boxes), ..self }
+        self.under_window(PatchReading { boxes: Ok(boxes), ..self.patch_reading() })
+    }
+
+    /// The same with zeros between the elements of these images.
+    #[must_use]
+    pub const fn with_input_dilation(self) -> Self {
+        self.under_window(PatchReading { dilated: true, ..self.patch_reading() })
+    }
+
+    const fn under_window(self, patches: PatchReading) -> Self {
+        Self { reading: Reading::Patches(patches), ..self }
+    }
+
+    /// How A's patches are read, as far as it is known.
+    const fn patch_reading(&self) -> PatchReading {
+        match self.reading {
+            Reading::Patches(patches) => patches,
+            _ => PatchReading { elements: None, boxes: Err(Unboxed::UNKNOWN), dilated: false },
+        }
+    }
+
+    /// Elements of the images that A's patches are of, if they are known.
+    pub(crate) fn images(&self) -> Option<usize> {
+        self.reading.patches()?.elements
     }
 
     /// How tensor copies load A's patches, if it is patches and they do.
     pub(crate) const fn boxed(&self) -> Option<PatchBoxes> {
-        match (self.patches, self.boxes) {
-            (Some(_), Ok(boxes)) => Some(boxes),
+        match self.reading {
+            Reading::Patches(PatchReading { boxes: Ok(boxes), .. }) => Some(boxes),
             _ => None,
         }
     }
@@ -115,28 +129,22 @@ impl Problem {
         }
     }
 
-    /// The same with zeros between the elements of these images.
-    #[must_use]
-    pub const fn with_input_dilation(self) -> Self {
-        Self { input_dilated: true, ..self }
-    }
-
     /// The same with M rows that an index picks; [`Rows::picked`](super::grouped::Rows::picked) says how.
     #[must_use]
     pub const fn of_picked_rows(self) -> Self {
-        Self { picked: true, ..self }
+        Self { reading: self.reading.picked(), ..self }
     }
 
     /// The same of operands with scales of blocks; [`scaled`](super::scaled::scaled) says how.
     #[must_use]
     pub const fn of_scaled_operands(self) -> Self {
-        Self { scaled: true, ..self }
+        Self { formats: Formats::SCALED, ..self }
     }
 
     /// The same with M rows that an index places; [`Rows::scattered`](super::grouped::Rows::scattered) says how.
     #[must_use]
     pub const fn of_scattered_rows(self) -> Self {
-        Self { scattered: true, ..self }
+        Self { placing: Placing::Scattered, ..self }
     }
 
     /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
@@ -150,7 +158,7 @@ impl Problem {
         let (left, right) = (a.into(), b.into());
         block_scales::both(left, &right)?;
         match left.patches()? {
-            Some(patches) => return Self::under_window(left, &right, &patches),
+            Some(patches) => return Self::of_convolution(left, &right, &patches),
             None if !right.filters().is_empty() => return Err(PatchError::NoWindow.into()),
             None => {}
         }
@@ -161,12 +169,11 @@ impl Problem {
             return Err(Error::InnerExtents { a: a.shape().to_vec(), b: first.shape().to_vec() });
         }
         right.check_alike()?;
-        let (mut batch, mut grouping) = (of_a, Grouping::None);
+        let (mut batch, grouping) = (of_a, left.bounds().map(|bounds| bounds.grouping()));
         if let Some(bounds) = left.bounds() {
             let groups = bounds.groups()?;
-            grouping = bounds.grouping();
-            let needed = if grouping == Grouping::Padded { Some(groups) } else { None };
-            if grouping == Grouping::Depth {
+            let needed = if grouping == Some(Grouping::Padded) { Some(groups) } else { None };
+            if grouping == Some(Grouping::Depth) {
                 one_matrix(a, right.tensors())?;
             }
             if of_a != needed {
@@ -174,11 +181,14 @@ impl Problem {
             }
             batch = Some(groups);
         }
-        let picked = left.picked().is_some();
-        let m = left.picked().map_or(Ok(m), |picked| picked.rows(a, grouping))?;
+        let divided = grouping.map_or(Reading::Rows, Reading::Groups);
+        let (reading, m) = match left.picked() {
+            Some(picked) => (divided.picked(), picked.rows(a, grouping)?),
+            None => (divided, m),
+        };
         for (i, b) in right.tensors().iter().enumerate() {
             match (batch, split_shape("B", b)?.0) {
-                (Some(groups), Some(given)) if groups != given && grouping != Grouping::None => {
+                (Some(groups), Some(given)) if groups != given && grouping.is_some() => {
                     return Err(Error::GroupCount { place: i + 1, given, groups });
                 }
                 (Some(x), Some(y)) if x != y && of_a.is_some() => {
@@ -191,20 +201,19 @@ impl Problem {
             }
         }
         let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
-        let scaled = block_scales::check(left, &right)?;
-        let places = left.scattered();
-        let scattered = places.is_some();
-        let problem = Self { batch, batched, grouping, picked, scaled, scattered, ..Self::new(m, n, k) };
+        let formats = block_scales::check(left, &right)?;
+        let placing = if left.scattered().is_some() { Placing::Scattered } else { Placing::InOrder };
+        let problem = Self { batch, batched, reading, placing, formats, ..Self::new(m, n, k) };
         problem.check_extents()?;
-        if let Some(places) = places {
-            scattered::check(grouping, batched, false)?;
+        problem.properties().check(None)?;
+        if let Some(places) = left.scattered() {
             places.check(m)?;
         }
         Ok(problem)
     }
 
     /// The product of patches.
-    fn under_window(left: Left<'_>, right: &Right<'_>, patches: &Patches) -> Result<Self, Error> {
+    fn of_convolution(left: Left<'_>, right: &Right<'_>, patches: &Patches) -> Result<Self, Error> {
         right.filters().iter().try_for_each(|filter| patches.check_filter(*filter))?;
         let matrices = patches.matrices(right.tensors())?;
         let right = right.as_matrices(&matrices);
@@ -235,24 +244,30 @@ impl Problem {
         let chained = patches.are_columns() || StepsOfB::of(&right.views()).is_some();
         match left.as_plain_matrix()? {
             Some(_) => Ok(problem),
-            None => Ok(Self {
-                boxes: patches
-                    .boxes(left.tensor())
-                    .and_then(|boxes| chained.then_some(boxes).ok_or(Unboxed::GROUPS_OF_B)),
-                input_dilated: patches.window.is_spread(),
-                ..problem.of_patches(patches.elements())
-            }),
+            None => {
+                let boxes = patches.boxes(left.tensor());
+                let boxes = boxes.and_then(|boxes| chained.then_some(boxes).ok_or(Unboxed::GROUPS_OF_B));
+                let (elements, dilated) = (Some(patches.elements()), patches.window.is_spread());
+                Ok(problem.under_window(PatchReading { elements, boxes, dilated }))
+            }
         }
+    }
+
+    /// What of its properties may exclude each other.
+    pub(crate) fn properties(&self) -> Properties {
+        let of_reading = Properties::of_reading(self.reading, self.batched);
+        let of_rows = of_reading.with(Property::ScatteredRows, self.placing.is_scattered());
+        of_rows.with(Property::BlockScales, self.formats.are_scaled())
     }
 
     /// The product with an equal share of the rows, or of K, as each group's extent: for models, which know no bounds.
     pub(crate) fn shared_alike(&self) -> Self {
         let share = |extent: usize| extent.div_ceil(self.batch.max(1));
-        match self.grouping {
-            Grouping::None | Grouping::Padded => *self,
+        match self.reading.grouping() {
+            None | Some(Grouping::Padded) => *self,
             // More than one: some groups have.
-            Grouping::Shared => Self { m: share(self.m).max(2), ..*self },
-            Grouping::Depth => Self { k: share(self.k), ..*self },
+            Some(Grouping::Shared) => Self { m: share(self.m).max(2), ..*self },
+            Some(Grouping::Depth) => Self { k: share(self.k), ..*self },
         }
     }
 
@@ -261,12 +276,12 @@ impl Problem {
     pub(crate) const fn row_tiles(&self, tile_m: usize, together: usize) -> usize {
         let rows = tile_m * together;
         let of_each = self.m.div_ceil(rows);
-        match self.grouping {
-            Grouping::None | Grouping::Depth if self.m == 0 => 1,
-            Grouping::None | Grouping::Depth => self.m.div_ceil(tile_m),
+        match self.reading.grouping() {
+            None | Some(Grouping::Depth) if self.m == 0 => 1,
+            None | Some(Grouping::Depth) => self.m.div_ceil(tile_m),
             // Each has at most one that is not full.
-            Grouping::Shared => (self.m / rows + self.batch) * together,
-            Grouping::Padded => (if of_each == 0 { 1 } else { of_each }) * self.batch * together,
+            Some(Grouping::Shared) => (self.m / rows + self.batch) * together,
+            Some(Grouping::Padded) => (if of_each == 0 { 1 } else { of_each }) * self.batch * together,
         }
     }
 
@@ -274,21 +289,6 @@ impl Problem {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.m == 0 || self.n == 0 || self.k == 0 || self.batch == 0
-    }
-
-    /// Whether it is read and divided so that blocks may have scales.
-    ///
-    /// # Errors
-    /// [`ScaleError::With`].
-    pub(crate) const fn check_scaled(&self) -> Result<(), ScaleError> {
-        let what = match self.grouping.divided() {
-            _ if !self.scaled => return Ok(()),
-            _ if self.patches.is_some() => "patches of images",
-            _ if self.picked => "rows that an index picks",
-            Divided::Depth => "groups of K",
-            Divided::Nothing | Divided::Rows => return Ok(()),
-        };
-        Err(ScaleError::With { what })
     }
 
     /// # Errors

@@ -17,6 +17,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::operand::Left;
+use super::reading::TensorReading;
 use super::sliding::{Kind, MOST_AXES};
 use super::window::Window;
 
@@ -91,7 +92,7 @@ pub const fn gradient_patches<const AXES: usize>(
         extents[axis + MOST_AXES - AXES] = image[axis];
         axis += 1;
     }
-    Left::under_window(gradient, window.sliding(Kind::Gradient(extents)))
+    Left::read(gradient, TensorReading::Patches(window.sliding(Kind::Gradient(extents))))
 }
 
 /// The A of the gradient of a convolution's filters (its *weight gradient*): its [`patches`](super::window::patches())
@@ -134,5 +135,5 @@ pub const fn gradient_patches<const AXES: usize>(
 #[must_use]
 #[doc(alias = "wgrad")]
 pub const fn transposed_patches<const AXES: usize>(x: &DeviceTensor, window: Window<AXES>) -> Left<'_> {
-    Left::under_window(x, window.sliding(Kind::Columns))
+    Left::read(x, TensorReading::Patches(window.sliding(Kind::Columns)))
 }

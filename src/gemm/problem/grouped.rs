@@ -5,7 +5,8 @@ use epilogue_runtime::DeviceTensor;
 use super::bounds::{Bounds, Form};
 use super::operand::Left;
 use super::picked::Picked;
-use super::scattered::Scattered;
+use super::placing::Scattered;
+use super::reading::TensorReading;
 
 /// The rows of A, to be picked by an index or to be divided into groups: then it is a product of every group's rows and its
 /// own B.
@@ -52,7 +53,8 @@ pub const fn rows(a: &DeviceTensor) -> Rows<'_> {
 
 impl<'a> From<Rows<'a>> for Left<'a> {
     fn from(Rows { tensor, picked, scales, scattered }: Rows<'a>) -> Self {
-        Self::from(tensor).with_indices(picked, scattered).scaled(scales)
+        let reading = picked.map_or(TensorReading::Rows, TensorReading::Picked);
+        Self::read(tensor, reading).placed(scattered).scaled(scales)
     }
 }
 
@@ -107,7 +109,11 @@ impl<'a> Rows<'a> {
 
     const fn grouped(self, tensor: &'a DeviceTensor, form: Form) -> Left<'a> {
         let bounds = Bounds { tensor, form, of_depth: false };
-        Left::grouped(self.tensor, bounds).with_indices(self.picked, self.scattered).scaled(self.scales)
+        let reading = match self.picked {
+            Some(picked) => TensorReading::PickedGroups(picked, bounds),
+            None => TensorReading::Groups(bounds),
+        };
+        Left::read(self.tensor, reading).placed(self.scattered).scaled(self.scales)
     }
 
     /// Row `m` of the product is written to row `index[m]` of every output that is a `Tensor`: `index` is `[T]` of i32, for the
@@ -216,15 +222,19 @@ pub const fn depth(a: &DeviceTensor) -> Depth<'_> {
 }
 
 impl<'a> Depth<'a> {
+    const fn grouped(self, tensor: &'a DeviceTensor, form: Form) -> Left<'a> {
+        Left::read(self.tensor, TensorReading::Groups(Bounds { tensor, form, of_depth: true }))
+    }
+
     /// Groups from one offset to the next: `offsets` is `[G + 1]` of i32.
     #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {
-        Left::grouped(self.tensor, Bounds { tensor: offsets, form: Form::Offsets, of_depth: true })
+        self.grouped(offsets, Form::Offsets)
     }
 
     /// Groups that follow each other from index 0 on, by where each ends: `ends` is `[G]` of i32.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
-        Left::grouped(self.tensor, Bounds { tensor: ends, form: Form::Ends, of_depth: true })
+        self.grouped(ends, Form::Ends)
     }
 }

@@ -25,15 +25,10 @@
 
 use std::fmt;
 
-use crate::evt::BroadcastClass;
-
-/// How the rows of a product are divided among its batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+/// How the rows of a product, or its K, are divided among its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Grouping {
-    /// Not at all: every matrix has all M rows.
-    #[default]
-    None,
     /// M counts the rows of one matrix, which the groups share among them.
     Shared,
     /// Every group has a matrix of M rows, the first of which are the group's.
@@ -43,20 +38,10 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// Whether an argument of this class may have, or has, one value per batch.
-    #[must_use]
-    pub const fn is_per_batch(self, class: BroadcastClass) -> bool {
-        match (self, class) {
-            (Self::Shared, BroadcastClass::Tensor | BroadcastClass::ColumnVector) => false,
-            (Self::None | Self::Shared | Self::Padded | Self::Depth, _) => true,
-        }
-    }
-
     /// What kernels are made for.
     #[must_use]
     pub const fn divided(self) -> Divided {
         match self {
-            Self::None => Divided::Nothing,
             Self::Shared | Self::Padded => Divided::Rows,
             Self::Depth => Divided::Depth,
         }
@@ -64,11 +49,8 @@ impl Grouping {
 }
 
 /// What a kernel divides into groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Divided {
-    /// Nothing.
-    #[default]
-    Nothing,
     /// The rows of A.
     Rows,
     /// K.
@@ -78,9 +60,13 @@ pub enum Divided {
 impl fmt::Display for Divided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nothing => "no groups",
             Self::Rows => "groups of rows",
             Self::Depth => "groups of K",
         })
     }
+}
+
+/// What of a product is divided, or that nothing is.
+pub(super) fn groups_of(divided: Option<Divided>) -> String {
+    divided.map_or_else(|| "no groups".to_owned(), |divided| divided.to_string())
 }

@@ -34,17 +34,19 @@ impl OperandLayout {
 
     /// That of an A in such groups: along what is divided, where a group may begin anywhere, elements are copied one by
     /// one.
-    pub(crate) fn of_a_in_groups(self, grouping: Grouping, element: ElementType) -> Self {
+    pub(crate) fn of_a_in_groups(self, grouping: Option<Grouping>, element: ElementType) -> Self {
         match (grouping, self.major) {
-            (Grouping::Shared, Major::Mn) | (Grouping::Depth, Major::K) => Self { copy_bytes: element.size(), ..self },
+            (Some(Grouping::Shared), Major::Mn) | (Some(Grouping::Depth), Major::K) => {
+                Self { copy_bytes: element.size(), ..self }
+            }
             _ => self,
         }
     }
 
     /// That of a B, likewise.
-    pub(crate) fn of_b_in_groups(self, grouping: Grouping, element: ElementType) -> Self {
+    pub(crate) fn of_b_in_groups(self, grouping: Option<Grouping>, element: ElementType) -> Self {
         match (grouping, self.major) {
-            (Grouping::Depth, Major::K) => Self { copy_bytes: element.size(), ..self },
+            (Some(Grouping::Depth), Major::K) => Self { copy_bytes: element.size(), ..self },
             _ => self,
         }
     }

@@ -14,8 +14,9 @@ use super::layout::{Major, OperandLayout, OperandView};
 use super::packed::Packed;
 use super::patches::Patches;
 use super::picked::Picked;
+use super::placing::Scattered;
+use super::reading::TensorReading;
 use super::scaled::Scaled;
-use super::scattered::Scattered;
 use super::sliding::Sliding;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
@@ -30,9 +31,7 @@ use crate::evt::MAX_ACCUMULATORS;
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
-    bounds: Option<Bounds<'a>>,
-    window: Option<Sliding>,
-    picked: Option<Picked<'a>>,
+    reading: TensorReading<'a, Sliding>,
     /// A scale for each row and block of K.
     scales: Option<&'a DeviceTensor>,
     scattered: Option<Scattered<'a>>,
@@ -206,12 +205,12 @@ impl<'a, const COUNT: usize> From<[Scaled<'a>; COUNT]> for Right<'a> {
 impl<'a> Left<'a> {
     /// A matrix, or a batch of them.
     const fn plain(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None, picked: None, scales: None, scattered: None }
+        Self::read(tensor, TensorReading::Rows)
     }
 
-    /// The patches of images.
-    pub(crate) const fn under_window(tensor: &'a DeviceTensor, window: Sliding) -> Self {
-        Self { window: Some(window), ..Self::plain(tensor) }
+    /// A tensor that is read so.
+    pub(crate) const fn read(tensor: &'a DeviceTensor, reading: TensorReading<'a, Sliding>) -> Self {
+        Self { tensor, reading, scales: None, scattered: None }
     }
 
     /// The same of another tensor.
@@ -227,7 +226,15 @@ impl<'a> Left<'a> {
     /// # Errors
     /// [`PatchError`](super::patch_error::PatchError).
     pub(crate) fn patches(&self) -> Result<Option<Patches>, Error> {
-        self.window.map(|window| Patches::of(self.tensor, window)).transpose()
+        Ok(self.reading()?.patches())
+    }
+
+    /// How it is read, with the patches under its window.
+    ///
+    /// # Errors
+    /// Those of [`patches`](Self::patches).
+    pub(crate) fn reading(&self) -> Result<TensorReading<'a, Patches>, Error> {
+        self.reading.with_patches(|window| Patches::of(self.tensor, window))
     }
 
     /// Patches of one element each, one after another, as the matrix that they are, or as one for each group of channels.
@@ -251,17 +258,12 @@ impl<'a> Left<'a> {
 
     /// The window as it was given.
     pub(crate) const fn window(&self) -> Option<Sliding> {
-        self.window
+        self.reading.patches()
     }
 
-    /// A tensor whose rows are divided.
-    pub(crate) const fn grouped(tensor: &'a DeviceTensor, bounds: Bounds<'a>) -> Self {
-        Self { bounds: Some(bounds), ..Self::plain(tensor) }
-    }
-
-    /// The same with rows that indices pick and place, or all in their order.
-    pub(crate) const fn with_indices(self, picked: Option<Picked<'a>>, scattered: Option<Scattered<'a>>) -> Self {
-        Self { picked, scattered, ..self }
+    /// The same with rows of results that an index places, or all in their order.
+    pub(super) const fn placed(self, scattered: Option<Scattered<'a>>) -> Self {
+        Self { scattered, ..self }
     }
 
     /// What places the product's rows.
@@ -281,12 +283,12 @@ impl<'a> Left<'a> {
 
     /// What picks the rows.
     pub(crate) const fn picked(&self) -> Option<Picked<'a>> {
-        self.picked
+        self.reading.picked()
     }
 
     /// What divides the rows into groups.
     pub(crate) const fn bounds(&self) -> Option<Bounds<'a>> {
-        self.bounds
+        self.reading.bounds()
     }
 
     /// The tensor.
@@ -304,7 +306,7 @@ impl<'a> Left<'a> {
         Ok(match (self.as_plain_matrix()?, self.patches()?) {
             (Some(matrix), _) => OperandView::of_a(&matrix).layout(),
             (None, Some(patches)) => patches.layout(self.tensor.device_address(), element.size()),
-            (None, None) if self.picked.is_some() => {
+            (None, None) if self.picked().is_some() => {
                 let copy_bytes = OperandView::of_a(self.tensor).copy_bytes(Major::K);
                 OperandLayout { major: Major::K, copy_bytes }
             }
@@ -332,8 +334,8 @@ impl<'a> Left<'a> {
         layout.of_b_in_groups(self.grouping(), element)
     }
 
-    fn grouping(&self) -> Grouping {
-        self.bounds.map_or(Grouping::None, |bounds| bounds.grouping())
+    fn grouping(&self) -> Option<Grouping> {
+        self.bounds().map(|bounds| bounds.grouping())
     }
 }
 

@@ -81,8 +81,6 @@ macro_rules! only_where {
 }
 
 impl Unboxed {
-    /// Of an A that is a matrix.
-    pub(crate) const MATRIX: Self = only_where!("A is patches of images");
     /// Of a plan by extents.
     pub(crate) const UNKNOWN: Self =
         only_where!("the window is known (plan with `.operands(…)`, or say `.patch_boxes(…)`)");

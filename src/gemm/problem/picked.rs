@@ -13,7 +13,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
 use super::groups::Grouping;
-use super::layout::{Major, OperandLayout, OperandView};
+use super::layout::{Major, OperandView};
 use super::rows_error::RowsError;
 use crate::ElementType;
 
@@ -32,7 +32,7 @@ impl Picked<'_> {
     /// # Errors
     /// [`RowsError::Index`], [`RowsError::Element`]; [`RowsError::Matrix`] for an A that is not one matrix, and
     /// [`RowsError::Major`] for one whose rows are not contiguous.
-    pub(crate) fn rows(&self, a: &DeviceTensor, grouping: Grouping) -> Result<usize, Error> {
+    pub(crate) fn rows(&self, a: &DeviceTensor, grouping: Option<Grouping>) -> Result<usize, Error> {
         let given = self.index.element_type();
         if given != ElementType::I32 {
             return Err(RowsError::Element { given }.into());
@@ -40,7 +40,7 @@ impl Picked<'_> {
         let [rows] = *self.index.shape() else {
             return Err(RowsError::Index { given: self.index.shape().to_vec() }.into());
         };
-        if a.rank() != 2 || grouping == Grouping::Padded {
+        if a.rank() != 2 || grouping == Some(Grouping::Padded) {
             return Err(RowsError::Matrix { given: a.shape().to_vec() }.into());
         }
         // One row may lie in any way.
@@ -49,18 +49,5 @@ impl Picked<'_> {
             Some(Major::Mn) => Err(RowsError::Major.into()),
             Some(Major::K) | None => Ok(rows),
         }
-    }
-}
-
-/// Whether rows may be picked from an A that lies so, in such groups.
-///
-/// # Errors
-/// [`RowsError::Major`], [`RowsError::Groups`].
-pub(crate) fn check(layout: OperandLayout, grouping: Grouping) -> Result<(), RowsError> {
-    match (grouping, layout.major) {
-        (Grouping::Padded, _) => Err(RowsError::Groups { what: "groups of a matrix each" }),
-        (Grouping::Depth, _) => Err(RowsError::Groups { what: "groups of K" }),
-        (Grouping::None | Grouping::Shared, Major::Mn) => Err(RowsError::Major),
-        (Grouping::None | Grouping::Shared, Major::K) => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::operand::Left;
+use super::reading::TensorReading;
 use super::sliding::{Kind, MOST_AXES, Sliding};
 
 /// A window that slides over images, along `AXES` axes: 1, 2 or 3.
@@ -186,5 +187,5 @@ const fn signed(zeros: usize) -> isize {
 /// [`transposed_patches`](super::gradients::transposed_patches) for that of the filters.
 #[must_use]
 pub const fn patches<const AXES: usize>(x: &DeviceTensor, window: Window<AXES>) -> Left<'_> {
-    Left::under_window(x, window.sliding(Kind::Rows))
+    Left::read(x, TensorReading::Patches(window.sliding(Kind::Rows)))
 }

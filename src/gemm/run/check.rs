@@ -13,7 +13,7 @@ use crate::evt::{
 use crate::gemm::kernel::views::bit;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits, shape_of, tensor_of};
 use crate::gemm::problem::picked::Picked;
-use crate::gemm::problem::scattered::Scattered;
+use crate::gemm::problem::placing::Scattered;
 use crate::gemm::problem::{Error, Grouping, Left, Problem, Purpose, Right, ScatterError};
 use crate::{Argument, ElementType};
 
@@ -84,7 +84,7 @@ pub(crate) fn arguments(
         let names = tree.argument_names().collect();
         return Err(Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), names });
     }
-    if problem.scattered {
+    if problem.placing.is_scattered() {
         scattered(tree)?;
     }
     let check = Check { device, tree, problem, tile };
@@ -260,7 +260,7 @@ impl Check<'_> {
         }
         let extents = self.extents(class.broadcast_class());
         let class = class.broadcast_class();
-        let batch = if self.problem.grouping.is_per_batch(class) { Batch::Optional } else { Batch::Forbidden };
+        let batch = if self.problem.reading.is_per_batch(class) { Batch::Optional } else { Batch::Forbidden };
         self.shape(name, tensor, &extents, batch, class)
     }
 
@@ -317,7 +317,7 @@ impl Check<'_> {
     /// The shape of truth values with eight columns in a byte.
     fn bits(&self, name: &'static str, tensor: &DeviceTensor, batch: Batch) -> Result<(), Error> {
         let class = BroadcastClass::Tensor;
-        let batch = if self.problem.grouping.is_per_batch(class) { batch } else { Batch::Forbidden };
+        let batch = if self.problem.reading.is_per_batch(class) { batch } else { Batch::Forbidden };
         let extents = [self.problem.m, self.problem.n.div_ceil(8)];
         self.shape(name, tensor, &extents, batch, class).map_err(|error| match error {
             Error::ArgumentShape { name, given, needed } => {
@@ -354,13 +354,13 @@ impl Check<'_> {
             }
         };
         self.tensor(output.name, tensor, output.element, advice)?;
-        if self.problem.scattered && output.class == BroadcastClass::Tensor {
+        if self.problem.placing.is_scattered() && output.class == BroadcastClass::Tensor {
             return self.placed(output.name, tensor);
         }
         if output.packed {
             return self.bits(output.name, tensor, Batch::Needed);
         }
-        let mut batch = if self.problem.grouping.is_per_batch(output.class) { Batch::Needed } else { Batch::Forbidden };
+        let mut batch = if self.problem.reading.is_per_batch(output.class) { Batch::Needed } else { Batch::Forbidden };
         let mut extents = self.extents(output.class);
         if let OutputKind::Reduce(reduction) = output.kind {
             self.in_groups(output.name, reduction)?;
@@ -397,8 +397,8 @@ impl Check<'_> {
     /// Whether a product with groups has a reduction.
     fn in_groups(&self, name: &'static str, reduction: Reduction) -> Result<(), Error> {
         let refuse = |what, advice| Err(Error::GroupedReduction { name, what, advice });
-        match (self.problem.grouping, reduction) {
-            (Grouping::None | Grouping::Depth, _) => Ok(()),
+        match (self.problem.reading.grouping(), reduction) {
+            (None | Some(Grouping::Depth), _) => Ok(()),
             (_, Reduction { axis: Axis::Row, batch: true, .. }) => refuse(
                 "reduces rows of all batches together",
                 "a row is of one group; leave `Batch` out, or reduce along `Column` or `All`",

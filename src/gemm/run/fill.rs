@@ -1,17 +1,19 @@
 //! The bytes of an epilogue's arguments, as its kernel takes them.
 
 use epilogue_runtime::DeviceTensor;
+use smallvec::{SmallVec, smallvec};
 
 use super::workspace::{Places, WorkspaceAddresses};
 use crate::evt::ValidTree;
 use crate::gemm::emit::arguments::EpilogueArguments;
 use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::device_struct::{DeviceValue, Filler, GROUPS, ROW_INDEX};
 use crate::gemm::kernel::digits::axis_words;
 use crate::gemm::kernel::launch::Memory;
-use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::kernel::parameters::{BATCHES, BatchView, FieldType, ParameterBytes};
 use crate::gemm::problem::bounds::{Bounds, Form};
 use crate::gemm::problem::digits::BatchAxes;
-use crate::gemm::problem::scattered::Scattered;
+use crate::gemm::problem::placing::Scattered;
 use crate::{Argument, ElementType};
 
 /// Fills a kernel's arguments.
@@ -66,15 +68,7 @@ impl Fill<'_> {
             for (name, suffix) in [(&place.input, ""), (&place.output, if place.input.is_some() { ".out" } else { "" })]
             {
                 if let Some(field) = name.as_ref().and_then(|name| emitted.layout.field(name)) {
-                    self.put(bytes, (at + field.offset, field.ty), (i, argument), suffix);
-                    if let (FieldType::Scattered(_), Argument::Output(tensor), Some(scattered)) =
-                        (field.ty, argument, self.scattered)
-                    {
-                        let name = self.tree.argument_names().nth(i).unwrap_or_default();
-                        let (name, numbers) = (format!("arguments.{name}.places"), [tensor.shape()[0], site(i)]);
-                        let offset = at + field.offset + field.ty.size() - ROW_INDEX_BYTES;
-                        put_index(bytes, offset, (Memory::Places, &name), scattered.index, numbers);
-                    }
+                    self.put(Filler { bytes, at: at + field.offset }, field.ty, (i, argument), (suffix, &site));
                 }
             }
         }
@@ -83,74 +77,66 @@ impl Fill<'_> {
     /// One argument, by its index; `suffix` distinguishes its written from its read view.
     fn put(
         &self,
-        bytes: &mut ParameterBytes,
-        (offset, ty): (usize, FieldType),
+        mut to: Filler<'_>,
+        ty: FieldType,
         (i, argument): (usize, &Argument<'_>),
-        suffix: &str,
+        (suffix, site): (&str, &impl Fn(usize) -> usize),
     ) {
         let name = || format!("arguments.{}{suffix}", self.tree.argument_names().nth(i).unwrap_or_default());
-        let tensor = match argument {
-            Argument::Scalar(value) => {
-                match ty {
-                    FieldType::Host(ElementType::F64) => bytes.put_scalar(offset, &value.to_le_bytes(), i, name),
+        let tensor = match (argument, ty.view()) {
+            (Argument::Scalar(value), _) => {
+                return match ty {
+                    FieldType::Host(ElementType::F64) => to.bytes.put_scalar(to.at, &value.to_le_bytes(), i, name),
                     #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
-                    _ => bytes.put_scalar(offset, &(*value as f32).to_le_bytes(), i, name),
-                }
-                return;
+                    _ => to.bytes.put_scalar(to.at, &(*value as f32).to_le_bytes(), i, name),
+                };
             }
-            &Argument::Seed(seed, start) => {
-                // It is in no memory.
-                let parts = ["pointer", "stride", "seed", "offset"];
-                bytes.put_named_words(offset, &[0, 0, seed, start], |part| format!("{}.{}", name(), parts[part]));
-                return;
-            }
-            Argument::Input(tensor) => *tensor,
-            Argument::Output(tensor) => &**tensor,
+            // It is in no memory.
+            (&Argument::Seed(seed, start), Some(view)) => return to.put(view, &name, [0, 0, seed, start]),
+            (&Argument::Seed(..), None) => return,
+            (Argument::Input(tensor), _) => *tensor,
+            (Argument::Output(tensor), _) => &**tensor,
         };
-        let address = (Memory::Argument(i), tensor.device_address());
-        let ([batch, row, column], parts): (_, &[&str]) = match ty {
-            FieldType::Digits(_) => {
-                bytes.put_address(offset, address, 0, || name() + ".pointer");
-                let words = self.digit_words(tensor);
-                bytes.put_named_words(offset + 8, &words, |part| format!("{}.{}", name(), DIGITS[part]));
-                return;
+        let Some(view) = ty.view() else { return };
+        let address = DeviceValue::address(Memory::Argument(i), tensor.device_address());
+        let words = self.words(ty, tensor).into_iter().map(DeviceValue::from);
+        to.put(view, &name, std::iter::once(address).chain(words));
+        match (ty, self.scattered) {
+            (FieldType::Batches(view, _), _) => to.put(&BATCHES, &name, batch_words(tensor, view)),
+            (FieldType::Scattered(_), Some(scattered)) => {
+                let index = index_values(Memory::Places, scattered.index, [tensor.shape()[0], site(i)]);
+                to.put(&ROW_INDEX, &|| name() + ".places", index);
             }
+            _ => {}
+        }
+    }
+
+    /// The numbers of a view, behind its pointer.
+    fn words(&self, ty: FieldType, tensor: &DeviceTensor) -> SmallVec<[u64; 12]> {
+        match ty {
             FieldType::Tensor(_) | FieldType::Scattered(_) => {
-                (strides(tensor, 2), &["batch_stride", "row_stride", "column_stride", "vectorised"])
+                let [batch, row, column] = strides(tensor, 2);
+                smallvec![batch, row, column, u64::from(self.is_vectorised(tensor))]
             }
+            FieldType::Digits(_) => self.digit_words(tensor).into(),
             FieldType::DigitsVector(_) => {
-                bytes.put_address(offset, address, 0, || name() + ".pointer");
-                let words = digit_vector_words(tensor);
-                bytes.put_named_words(offset + 8, &words, |part| format!("{}.{}", name(), VECTOR_DIGITS[part]));
-                return;
+                let (batch, extents, strides) = digit_axes(tensor, 2);
+                let axis = axis_words(extents[1], [strides[1], strides[0]]);
+                std::iter::once(one_stride(batch)).chain(axis).collect()
             }
-            FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
-            FieldType::Batches(view, element) => {
-                let one = view.of_one(element);
-                self.put(bytes, (offset, one), (i, argument), suffix);
-                let words = batch_words(tensor, view);
-                let name = |part: usize| format!("{}.{}", name(), BATCH_DIGITS[part]);
-                return bytes.put_named_words(offset + one.size(), &words, name);
+            FieldType::Vector(_) => {
+                let [batch, _, stride] = strides(tensor, 1);
+                smallvec![batch, stride]
             }
-            FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
-            FieldType::Seed => (strides(tensor, 1), &["stride", "seed", "offset"]),
+            FieldType::Scalar(_) => smallvec![strides(tensor, 0)[0]],
+            FieldType::Seed => smallvec![strides(tensor, 1)[2]],
+            FieldType::Batches(view, element) => self.words(view.of_one(element), tensor),
             FieldType::Host(_)
             | FieldType::Partials(_)
             | FieldType::IndexedPartials(..)
             | FieldType::StatePartials(_)
-            | FieldType::Counters => {
-                return;
-            }
-        };
-        let words = match ty {
-            FieldType::Seed => [column, 0, 0, 0],
-            FieldType::Tensor(_) | FieldType::Scattered(_) => {
-                [batch, row, column, u64::from(self.is_vectorised(tensor))]
-            }
-            _ => [batch, column, 0, 0],
-        };
-        bytes.put_address(offset, address, 0, || name() + ".pointer");
-        bytes.put_named_words(offset + 8, &words[..parts.len()], |part| format!("{}.{}", name(), parts[part]));
+            | FieldType::Counters => smallvec![],
+        }
     }
 
     /// `DigitsView` of digits.cuh, without its pointer.
@@ -189,38 +175,6 @@ impl Fill<'_> {
             && BatchAxes::of(tensor, 2).strides().all(|stride| aligned(stride as u64, self.batch))
     }
 }
-
-/// The numbers of `DigitsView`.
-const DIGITS: [&str; 12] = [
-    "batch_stride",
-    "row_stride",
-    "row_upper_stride",
-    "row_extent",
-    "row_magic",
-    "row_shift",
-    "column_stride",
-    "column_upper_stride",
-    "column_extent",
-    "column_magic",
-    "column_shift",
-    "vectorised",
-];
-
-/// The numbers of `DigitsVectorView`.
-const VECTOR_DIGITS: [&str; 6] = ["batch_stride", "stride", "upper_stride", "extent", "magic", "shift"];
-
-/// `DigitsVectorView` of digits.cuh, without its pointer.
-fn digit_vector_words(tensor: &DeviceTensor) -> [u64; 6] {
-    let (batch, extents, strides) = digit_axes(tensor, 2);
-    let mut words = [0; 6];
-    words[0] = one_stride(batch);
-    words[1..].copy_from_slice(&axis_words(extents[1], [strides[1], strides[0]]));
-    words
-}
-
-/// The numbers of `OfBatches::batches`.
-const BATCH_DIGITS: [&str; 5] =
-    ["batch_lower_stride", "batch_upper_stride", "batch_extent", "batch_magic", "batch_shift"];
 
 /// `OfBatches::batches` of batches.cuh.
 fn batch_words(tensor: &DeviceTensor, view: BatchView) -> [u64; 5] {
@@ -261,36 +215,23 @@ fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
     strides
 }
 
-/// `Groups`.
-pub(crate) fn put_groups(
-    bytes: &mut ParameterBytes,
-    offset: usize,
-    Bounds { tensor, form, .. }: Bounds<'_>,
-    groups: usize,
-) {
-    bytes.put_address(offset, (Memory::Bounds, tensor.device_address()), 0, || "groups.bounds".to_owned());
-    let stride = tensor.strides().first().map_or(0, |stride| *stride as u64);
-    bytes.put_named_words(offset + 8, &[stride], |_| "groups.stride".to_owned());
+/// The bounds of so many groups.
+pub(crate) fn put_groups(to: &mut Filler<'_>, Bounds { tensor, form, .. }: Bounds<'_>, groups: usize) {
     let form = match form {
         Form::Offsets => 0,
         Form::Ends => 1,
         Form::Counts => 2,
     };
-    let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
-    bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
+    let address = DeviceValue::address(Memory::Bounds, tensor.device_address());
+    to.put(&GROUPS, &|| "groups".to_owned(), [address, stride(tensor), groups.into(), form.into()]);
 }
 
-/// `RowIndex`: the index of that name, and how many rows there are beside the number under which wrong ones are noted.
-pub(crate) fn put_index(
-    bytes: &mut ParameterBytes,
-    offset: usize,
-    (memory, name): (Memory, &str),
-    index: &DeviceTensor,
-    numbers: [usize; 2],
-) {
-    bytes.put_address(offset, (memory, index.device_address()), 0, || format!("{name}.rows"));
-    let stride = index.strides().first().map_or(0, |stride| *stride as u64);
-    bytes.put_named_words(offset + 8, &[stride], |_| format!("{name}.stride"));
-    let numbers = numbers.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
-    bytes.put_named_ints(offset + 16, &numbers, |i| format!("{name}.{}", ["limit", "site"][i]));
+/// `RowIndex`: an index, and how many rows there are beside the number under which wrong ones are noted.
+pub(crate) fn index_values(memory: Memory, index: &DeviceTensor, [limit, site]: [usize; 2]) -> [DeviceValue; 4] {
+    [DeviceValue::address(memory, index.device_address()), stride(index), limit.into(), site.into()]
+}
+
+/// The stride of a list.
+fn stride(list: &DeviceTensor) -> DeviceValue {
+    list.strides().first().copied().unwrap_or(0).into()
 }

@@ -12,10 +12,11 @@ use crate::evt::{Binding, BroadcastClass, Part, Pass, Phases, Slot, ValidTree};
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::ArgumentViews;
+use crate::gemm::kernel::device_struct::{Filler, PROBLEM};
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::problem::digits::tensor_of;
-use crate::gemm::problem::scattered::Scattered;
+use crate::gemm::problem::placing::Scattered;
 use crate::gemm::problem::{Error, Problem};
 use crate::pool::Pool;
 use crate::variants::Variants;
@@ -119,7 +120,7 @@ impl LaterKernel {
         let mut bytes = ParameterBytes::new(LATER_COMMON_BYTES + self.emitted.argument_bytes());
         // Nothing is multiplied.
         let extents = [problem.m, problem.n, 0, problem.batch, grid.tiles_m, grid.tiles_n, 1, 0];
-        bytes.put_ints(0, &extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX)));
+        Filler { bytes: &mut bytes, at: 0 }.put(&PROBLEM, &String::new, extents);
         let fill = Fill { tree, arguments, scattered, batch: problem.batch, neighbours: self.key.vector() };
         fill.put_all(&mut bytes, LATER_COMMON_BYTES, &self.emitted, places, workspace.addresses());
         let bytes = bytes.into_bytes();

@@ -5,12 +5,12 @@ use super::patches::images;
 use super::scales::Scales;
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
+use crate::gemm::kernel::device_struct::DeviceValue;
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
-use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::patches::Patches;
-use crate::gemm::problem::picked::Picked;
-use crate::gemm::problem::scattered::Scattered;
+use crate::gemm::problem::placing::Scattered;
+use crate::gemm::problem::reading::TensorReading;
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
 
@@ -38,12 +38,8 @@ pub(crate) struct Run<'a> {
     /// Those of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
-    /// What divides the rows into groups.
-    pub(crate) bounds: Option<Bounds<'a>>,
-    /// Where A's elements are, if it is patches.
-    pub(crate) patches: Option<Patches>,
-    /// What picks the rows of A.
-    pub(crate) picked: Option<Picked<'a>>,
+    /// How A is read.
+    pub(crate) reading: TensorReading<'a, Patches>,
     /// The scales of the operands' blocks.
     pub(crate) scales: Option<Scales<'a>>,
     /// What places the rows of outputs.
@@ -70,8 +66,7 @@ impl Run<'_> {
         let bytes = self.parameter(&filling)?.into_bytes();
         let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];
         arguments.extend(self.b.iter().map(KernelArgument::Reads));
-        arguments.extend(self.bounds.iter().map(|bounds| KernelArgument::Reads(bounds.tensor)));
-        arguments.extend(self.picked.iter().map(|picked| KernelArgument::Reads(picked.index)));
+        arguments.extend(self.reading.tensors().map(KernelArgument::Reads));
         arguments.extend(self.scales.into_iter().flat_map(Scales::tensors).map(KernelArgument::Reads));
         arguments.extend(self.scattered.iter().map(|scattered| KernelArgument::Reads(scattered.index)));
         for tensor in [&ready.counters, &ready.scratch] {
@@ -142,7 +137,8 @@ impl Run<'_> {
     /// A and the kernel's B: whose memory, its name, and how it lies.
     pub(crate) fn operands(&self) -> impl Iterator<Item = (Memory, OperandView)> {
         let of_b = |(i, b)| (self.memory_of_b(i), OperandView::of_b(b));
-        let of_a = self.patches.map_or_else(|| OperandView::of_a(self.a), |patches| images(self.a, &patches));
+        let patches = self.reading.patches();
+        let of_a = patches.map_or_else(|| OperandView::of_a(self.a), |patches| images(self.a, &patches));
         std::iter::once((Memory::A, of_a)).chain(self.b.iter().enumerate().map(of_b))
     }
 
@@ -183,12 +179,6 @@ pub(crate) fn accessed<'a>(argument: &'a Argument<'_>) -> Option<KernelArgument<
     }
 }
 
-/// The numbers of `Problem`.
-pub(crate) fn extent_name(i: usize) -> String {
-    let name = ["m", "n", "k", "batch", "tiles_m", "tiles_n", "splits", "k_per_split"][i];
-    format!("problem.{name}")
-}
-
 pub(crate) fn operand_name(of: Memory) -> String {
     match of {
         // Most epilogues have one accumulator.
@@ -199,9 +189,7 @@ pub(crate) fn operand_name(of: Memory) -> String {
 }
 
 /// Where the sums of split-K and their counters are.
-pub(crate) fn put_sums(bytes: &mut ParameterBytes, offset: usize, places: &Places, workspace: WorkspaceAddresses) {
-    let WorkspaceAddresses { counters, scratch } = workspace;
-    let name = |what: &str| format!("workspace.split_k_{what}");
-    bytes.put_address(offset, (Memory::Scratch, scratch), places.split_k_sums as u64, || name("sums"));
-    bytes.put_address(offset + 8, (Memory::Counters, counters), 0, || name("counters"));
+pub(crate) fn sums(places: &Places, workspace: WorkspaceAddresses) -> [DeviceValue; 2] {
+    let sums = DeviceValue::Address(Memory::Scratch, workspace.scratch, places.split_k_sums as u64);
+    [sums, DeviceValue::address(Memory::Counters, workspace.counters)]
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Site, Source, Stream};
 
-use super::fill::{put_groups, put_index};
+use super::fill::{index_values, put_groups};
 use crate::device;
 use crate::evt::MAX_ACCUMULATORS;
+use crate::gemm::kernel::device_struct::{DeviceStruct, Filler, GROUPS, ROW_INDEX, narrow, wide};
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::loading::Multiplied;
-use crate::gemm::kernel::parameters::{GROUPS_BYTES, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, Major, OperandView};
@@ -39,10 +40,20 @@ struct CopyKey {
 
 /// `epilogue::repack::THREADS`.
 const THREADS: u32 = 256;
-/// Bytes of `epilogue::repack::Parameters`.
-const PARAMETER_BYTES: usize = 72;
-/// Bytes of `epilogue::repack::RowParameters`.
-const ROW_PARAMETER_BYTES: usize = PARAMETER_BYTES + ROW_INDEX_BYTES + GROUPS_BYTES;
+/// `epilogue::repack::Parameters`; behind it, in `RowParameters`, an index and bounds.
+const PARAMETERS: DeviceStruct = DeviceStruct(&[
+    wide("source"),
+    wide("destination"),
+    wide("source_batch"),
+    wide("source_row"),
+    wide("source_column"),
+    wide("batch_words"),
+    wide("row_words"),
+    narrow("rows"),
+    narrow("columns"),
+    narrow("batches"),
+    narrow("unused"),
+]);
 /// The blocks that a multiprocessor can run at once (2048 threads); each copies one tile after another.
 const BLOCKS_AT_ONCE: usize = 2048 / THREADS as usize;
 
@@ -195,19 +206,18 @@ impl MatrixCopy {
         picked: Option<Picked<'_>>,
         groups: Option<(Bounds<'_>, usize)>,
     ) -> Vec<u8> {
-        let size = if self.picked.is_some() { ROW_PARAMETER_BYTES } else { PARAMETER_BYTES };
-        let mut bytes = ParameterBytes::new(size);
+        let of_rows = if self.picked.is_some() { ROW_INDEX.bytes() + GROUPS.bytes() } else { 0 };
+        let mut bytes = ParameterBytes::new(PARAMETERS.bytes() + of_rows);
+        let mut to = Filler { bytes: &mut bytes, at: 0 };
         let words = |elements: usize| (elements * self.size / 4) as u64;
         let [batch, row, column] = self.source.map(|stride| (stride * self.size) as u64);
-        bytes.put_words(0, &[source, destination, batch, row, column]);
-        bytes.put_words(40, &[words(self.rows * self.pitch), words(self.pitch)]);
-        // Below 2^31 by `Problem::check_extents`.
-        let extents = [self.rows, self.columns, self.batches];
-        bytes.put_ints(56, &extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX)));
+        let addresses = [source, destination, batch, row, column, words(self.rows * self.pitch), words(self.pitch)];
+        let extents = [self.rows, self.columns, self.batches].map(|extent| extent as u64);
+        to.put(&PARAMETERS, &String::new, addresses.into_iter().chain(extents));
         if let (Some(limit), Some(Picked { index })) = (self.picked, picked) {
-            put_index(&mut bytes, PARAMETER_BYTES, (Memory::Index, "picked"), index, [limit, 0]);
+            to.put(&ROW_INDEX, &String::new, index_values(Memory::Index, index, [limit, 0]));
             if let Some((bounds, groups)) = groups {
-                put_groups(&mut bytes, PARAMETER_BYTES + ROW_INDEX_BYTES, bounds, groups);
+                put_groups(&mut to, bounds, groups);
             }
         }
         bytes.into_bytes()

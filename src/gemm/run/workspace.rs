@@ -8,7 +8,7 @@ use crate::evt::{Axis, ValidTree};
 use crate::gemm::emit::arguments::{EpilogueArguments, ReductionGroup};
 use crate::gemm::kernel::SplitK;
 use crate::gemm::kernel::stream::Stream;
-use crate::gemm::problem::{Divided, Error, Problem};
+use crate::gemm::problem::{Error, Problem};
 
 /// The most blocks along the x axis of a grid (CUDA C++ Programming Guide, "Technical Specifications").
 const MAX_BLOCKS: u128 = i32::MAX as u128;
@@ -52,7 +52,7 @@ impl Grid {
         let (tile_m, tile_n) = variant.key.tile();
         let (cluster_m, cluster_n) = variant.key.of_family().cluster();
         let tiles_m = problem.row_tiles(tile_m, cluster_m);
-        let batch = if problem.grouping.divided() == Divided::Rows { 1 } else { problem.batch };
+        let batch = if problem.reading.divides_rows() { 1 } else { problem.batch };
         let tiles_n = problem.n.div_ceil(tile_n).max(1);
         let splits = variant.split_k.splits();
         let tile_k = variant.key.tile_k();
@@ -69,7 +69,7 @@ impl Grid {
         // The blocks of a persistent kernel take one unit after another.
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let at_once = variant.persistent_blocks.unwrap_or(u32::MAX);
-        let rows = if problem.grouping.divided() == Divided::Rows { tiles_m * tile_m } else { problem.m };
+        let rows = if problem.reading.divides_rows() { tiles_m * tile_m } else { problem.m };
         let whole = Self { tiles_m, rows, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
         if variant.split_k != SplitK::Stream {
             return Ok(whole);
@@ -95,7 +95,7 @@ impl Grid {
     }
 
     pub(crate) fn tiles(&self, problem: &Problem) -> usize {
-        self.tiles_m * self.tiles_n * if problem.grouping.divided() == Divided::Rows { 1 } else { problem.batch }
+        self.tiles_m * self.tiles_n * if problem.reading.divides_rows() { 1 } else { problem.batch }
     }
 }
 
@@ -141,7 +141,7 @@ impl Places {
             let reduction = tree.outputs()[*output].reduction();
             let axis = reduction.map_or(Axis::All, |r| r.axis);
             let bytes = real * reduction.map_or(1, |r| r.running_values());
-            let grouped = problem.grouping.divided() == Divided::Rows;
+            let grouped = problem.reading.divides_rows();
             let values = if grouped { 1 } else { problem.batch }
                 * match axis {
                     Axis::Row => grid.tiles_n * grid.rows,
@@ -161,7 +161,7 @@ impl Places {
                 Axis::All => 1,
             };
             // The row tiles of groups are counted together.
-            let of_all = batch || (axis == Axis::Row && problem.grouping.divided() == Divided::Rows);
+            let of_all = batch || (axis == Axis::Row && problem.reading.divides_rows());
             places.counter_count += if of_all { along } else { along * problem.batch };
         }
         places

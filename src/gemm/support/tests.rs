@@ -10,7 +10,7 @@ use crate::ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8};
 use crate::evt::reference::Multiplication;
 use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, Tree, TreeBuilder};
 use crate::gemm::kernel::{Finish, SplitK};
-use crate::gemm::problem::{Major, OperandLayout, PatchBoxes};
+use crate::gemm::problem::{Major, OperandLayout, PatchBoxes, Property};
 use crate::gemm::{Builder, Candidate, Instruction, Tile, Window, gradient_patches, sm90};
 
 /// Element types that are supported alike.
@@ -287,14 +287,60 @@ fn divided() -> String {
         + &row(std::iter::once("of FP8 with block scales (`gemm::scaled`)").chain(scaled))
 }
 
+/// A builder that is asked for a property.
+fn asked(builder: Builder, property: Property) -> Builder {
+    match property {
+        Property::Phases => builder,
+        Property::Patches => builder.patches(1 << 16),
+        Property::Groups => builder.groups(2),
+        Property::PaddedGroups => builder.padded_groups(2),
+        Property::DepthGroups => builder.depth_groups(2),
+        Property::PickedRows => builder.picked_rows(),
+        Property::Batch => builder.batch(2),
+        Property::ScatteredRows => builder.scattered_rows(),
+        Property::BlockScales => builder.block_scales(),
+    }
+}
+
+/// The table of properties that exclude each other; checks that [`supports`] and plans agree, in any order.
+fn together() -> String {
+    let names = Property::ALL.map(|property| property.to_string());
+    let names = || std::iter::once("").chain(names.iter().map(String::as_str));
+    let mut text = row(names()) + &row(names().map(|_| "---"));
+    // The batch is the group.
+    let batch = |x| matches!(x, Property::Groups | Property::PaddedGroups | Property::DepthGroups | Property::Batch);
+    for x in Property::ALL {
+        let cell = |y| {
+            if x == y || batch(x) && batch(y) {
+                return "";
+            }
+            let has = |property| x == property || y == property;
+            let tree = if has(Property::Phases) { normalised() } else { tree(None) };
+            let element = if has(Property::BlockScales) { F8E4M3 } else { F16 };
+            let taken = devices().map(|device| {
+                let said = supports(&device, (x, y));
+                let builder = Builder::new(&device, tree.clone()).elements(element, element).problem(256, 256, 256);
+                let planned = asked(asked(builder, x), y).choose();
+                assert_eq!(said.is_ok(), planned.is_ok(), "{x} with {y} on {device}: {said:?}, {planned:?}");
+                said.is_ok()
+            });
+            yes(taken == [true; 3])
+        };
+        text += &row(std::iter::once(x.to_string().as_str()).chain(Property::ALL.map(cell)));
+    }
+    text
+}
+
 #[test]
 fn the_documentation_says_what_plans_do() {
     let text = format!(
-        "{}\nOther pairs no device multiplies.\n\n{}\n{}\n{}\n{}",
+        "{}\nOther pairs no device multiplies.\n\n{}\n{}\n{}\n\
+         Of these properties, a product has those together that have \"yes\" here, on every device:\n\n{}\n{}",
         products(),
         arithmetics(),
         everywhere(),
         divided(),
+        together(),
         knobs()
     );
     expect_file!["../support.md"].assert_eq(&text);

@@ -32,7 +32,7 @@ pub struct Kernel {
     /// Which arguments, and whether operands, have batches of two axes, likewise.
     batches: Option<u8>,
     /// The extent of its products that is divided into groups, if one is.
-    divided: Divided,
+    divided: Option<Divided>,
     /// Whether an index picks the rows of A.
     picked: bool,
     /// Whether the operands have scales of blocks.
@@ -97,31 +97,31 @@ impl Kernel {
         let of_16_bits = (elements.0.size(), elements.1.size()) == (2, 2);
         // Every fifth, so that those have every layout.
         let divided = match number % 15 {
-            9 if !hopper && of_one_phase => Divided::Depth,
+            9 if !hopper && of_one_phase => Some(Divided::Depth),
             // Kernels for sm_90a take them of 16-bit operands, along K after a copy.
-            5 | 9 | 10 if hopper && of_16_bits && of_one_phase => Divided::Depth,
-            2 if repacked && of_16_bits && of_one_phase => Divided::Depth,
+            5 | 9 | 10 if hopper && of_16_bits && of_one_phase => Some(Divided::Depth),
+            2 if repacked && of_16_bits && of_one_phase => Some(Divided::Depth),
             // Kernels for sm_90a take them of an A that is contiguous along K.
-            4 | 14 if in_groups && !(hopper && number % 2 == 1) => Divided::Rows,
-            _ => Divided::Nothing,
+            4 | 14 if in_groups && !(hopper && number % 2 == 1) => Some(Divided::Rows),
+            _ => None,
         };
         builder = match divided {
-            Divided::Nothing => builder,
-            Divided::Rows => builder.groups(3),
-            Divided::Depth => builder.depth_groups(3),
+            None => builder,
+            Some(Divided::Rows) => builder.groups(3),
+            Some(Divided::Depth) => builder.depth_groups(3),
         };
         // Kernels with an A that is contiguous along K.
-        let picked = number % 4 == 2 && divided != Divided::Depth;
+        let picked = number % 4 == 2 && divided != Some(Divided::Depth);
         if picked {
             builder = builder.picked_rows();
         }
         let is_fp8 = |element| matches!(element, ElementType::F8E4M3 | ElementType::F8E5M2);
         let are_fp8 = is_fp8(elements.0) && is_fp8(elements.1) && arithmetic == Arithmetic::Exact;
-        let scaled = are_fp8 && number % 3 != 2 && !picked && divided != Divided::Depth;
+        let scaled = are_fp8 && number % 3 != 2 && !picked && divided != Some(Divided::Depth);
         if scaled {
             builder = builder.block_scales();
         }
-        let scattered = number % 3 == 2 && placed && divided != Divided::Depth;
+        let scattered = number % 3 == 2 && placed && divided != Some(Divided::Depth);
         if scattered {
             builder = builder.scattered_rows();
         }
@@ -130,7 +130,7 @@ impl Kernel {
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
         let widths = if direct { vec![16] } else { widths };
         // Tensor copies load parts of K along M and N.
-        let along_mn = direct && divided == Divided::Depth;
+        let along_mn = direct && divided == Some(Divided::Depth);
         let major = |bit: usize, size| match bit {
             _ if along_mn => Major::Mn,
             1 if !direct || size == 2 => Major::Mn,
@@ -146,7 +146,7 @@ impl Kernel {
         builder = builder.layouts(a, b);
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
         let split_k = if number % 7 > 4 { SplitK::Stream } else { splits[number % splits.len()] };
-        let split_k = if divided == Divided::Nothing { split_k } else { SplitK::None };
+        let split_k = if divided.is_none() { split_k } else { SplitK::None };
         // Few blocks at once, so that each computes several tiles.
         builder = builder.multiprocessors(4);
         if hopper {
@@ -217,7 +217,7 @@ impl Kernel {
             reached: Some(0xff),
             digits: Some(0),
             batches: Some(0),
-            divided: Divided::Nothing,
+            divided: None,
             picked: false,
             scaled: false,
             scattered: false,
@@ -297,14 +297,16 @@ impl<'k> Case<'k> {
             choices.pick(if kernel.batches.is_some_and(|bits| bits != 0) { &[4, 6, 0] } else { &[0, 0, 1, 2, 3, 4] });
         // Rows are placed of one matrix.
         let batch = if kernel.scattered { 0 } else { batch };
-        let (picked, scattered, scaled) = (kernel.picked, kernel.scattered, kernel.scaled);
-        let problem = Problem { picked, scattered, scaled, ..Problem::new(m, n, k) };
+        let problem = Problem::new(m, n, k);
+        let problem = if kernel.picked { problem.of_picked_rows() } else { problem };
+        let problem = if kernel.scattered { problem.of_scattered_rows() } else { problem };
+        let problem = if kernel.scaled { problem.of_scaled_operands() } else { problem };
         let problem = if batch == 0 { problem } else { problem.batched(batch) };
         // Rows are picked from one matrix.
         let drawn = if kernel.picked { &[1] } else { &[0, 1, 2][..] };
         let shared = if batch == 0 { 3 } else { choices.pick(drawn) };
-        if kernel.divided != Divided::Nothing {
-            let groups = Groups::random(&kernel.device, problem, kernel.divided, choices).map_err(text)?;
+        if let Some(divided) = kernel.divided {
+            let groups = Groups::random(&kernel.device, problem, divided, choices).map_err(text)?;
             let shared = groups.share(shared);
             return Self::of_groups(kernel, groups.of(problem), Some(groups), shared, choices);
         }
@@ -354,7 +356,7 @@ impl<'k> Case<'k> {
             BroadcastClass::ColumnVector => vec![m],
             BroadcastClass::Tensor => vec![m, n],
         };
-        if per_batch && self.problem.grouping.is_per_batch(class) {
+        if per_batch && self.problem.reading.is_per_batch(class) {
             shape.insert(0, batch);
         }
         shape
@@ -402,7 +404,7 @@ impl<'k> Case<'k> {
             }
             let written = parameter.class == ParameterClass::TensorMut;
             let per_batch = self.problem.batched
-                && self.problem.grouping.is_per_batch(parameter.class.broadcast_class())
+                && self.problem.reading.is_per_batch(parameter.class.broadcast_class())
                 && (written || choices.once_in(2) || self.kernel.batches.is_some_and(|bits| bits != 0));
             let mut shape = self.shape(parameter.class.broadcast_class(), per_batch);
             if parameter.class == ParameterClass::Bits {
@@ -462,7 +464,7 @@ impl<'k> Case<'k> {
                 false => Some(digits),
             });
             let has_batch = self.problem.batched && !reduces_batch && !output.is_partial() && scattering.is_none();
-            let has_batch = has_batch && self.problem.grouping.is_per_batch(output.class);
+            let has_batch = has_batch && self.problem.reading.is_per_batch(output.class);
             let own = shape.len() - usize::from(has_batch);
             let batches = self.batches(choices, tree.output_argument(i), own, Batches::APART).filter(|_| has_batch);
             let placement = Placement { digits, batches, ..placement };

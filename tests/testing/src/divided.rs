@@ -37,7 +37,7 @@ impl Groups {
         let of_depth = divided == Divided::Depth;
         let what = choices.pick(&[Bounds::Offsets, Bounds::Ends, Bounds::Counts, Bounds::Offsets]);
         // Rows are picked from one matrix, and those of one matrix are placed.
-        let of_one = of_depth || problem.picked || problem.scattered;
+        let of_one = of_depth || problem.reading.is_picked() || problem.placing.is_scattered();
         let what = if of_one && what == Bounds::Counts { Bounds::Ends } else { what };
         let extent = if of_depth { problem.k } else { problem.m };
         let groups = choices.pick(&[3, 1, 2, 5, 9, 0]);

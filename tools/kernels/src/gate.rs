@@ -267,8 +267,8 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
         }
         expect(findings, "UTMALDG", sass.count("UTMALDG"), true);
         let pixels = sass.count_where(|i| i.opcode.starts_with("UTMALDG") && i.opcode.contains("IM2COL"));
-        let boxes = match (key.patches, key.a) {
-            (0, _) => 0,
+        let boxes = match (key.reading.patches(), key.a) {
+            (None, _) => 0,
             (_, Major::K) => 1,
             // Of 64 rows each, of which a block loads its share.
             (_, Major::Mn) => key.tile.rows / 64 / key.mma_cluster().1,
@@ -277,18 +277,18 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
             findings.push(format!("{pixels} UTMALDG.IM2COL, where {boxes} load a block's patches of a stage"));
         }
         let rows = if key.swap_ab { key.tile.columns } else { key.tile.rows };
-        let (copies, meant) = (sass.count("LDGSTS"), if key.picked { 2 * (rows / 8) } else { 0 });
+        let (copies, meant) = (sass.count("LDGSTS"), if key.reading.is_picked() { 2 * (rows / 8) } else { 0 });
         if copies != meant {
             findings.push(format!(
                 "{copies} LDGSTS (cp.async), where {meant} copy a thread's part of a stage, whole or not"
             ));
         }
-        expect(findings, "ARRIVES.LDGSTSBAR", sass.count("ARRIVES.LDGSTSBAR"), key.picked);
+        expect(findings, "ARRIVES.LDGSTSBAR", sass.count("ARRIVES.LDGSTSBAR"), key.reading.is_picked());
         match sass.stray_between_products() {
             None => findings.push("no loop of products".to_owned()),
             Some(mut stray) => {
                 // What threads have copied, products see behind a fence.
-                stray.retain(|i| !(key.picked && i.opcode == "MEMBAR.ALL.CTA"));
+                stray.retain(|i| !(key.reading.is_picked() && i.opcode == "MEMBAR.ALL.CTA"));
                 findings.extend(stray.iter().map(|i| format!("{} {} between products", i.opcode, i.operands)));
             }
         }
@@ -308,7 +308,7 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
     expect(findings, "STSM.MT88 (transposed)", transposed, halves && key.swap_ab);
     let exchanges = key.within() == Some(Within::Cluster);
     expect(findings, "STAS (st.async)", sass.count("STAS"), exchanges);
-    expect(findings, "UBLKCP (cp.async.bulk)", sass.count("UBLKCP"), key.divided == Divided::Depth);
+    expect(findings, "UBLKCP (cp.async.bulk)", sass.count("UBLKCP"), key.reading.divided() == Some(Divided::Depth));
     expect(findings, "SYNCS.PHASECHK (mbarrier waits)", sass.count("SYNCS.PHASECHK"), true);
     let sets = key.tile.registers().is_some();
     expect(findings, "USETMAXREG.DEALLOC", sass.count("USETMAXREG.DEALLOC"), sets);

@@ -8,8 +8,8 @@ use std::fmt::Debug;
 use epilogue::evt::{InTile, Tree, Types};
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
 use epilogue::gemm::{
-    Divided, Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitK, SplitKind, Tile,
-    is_crowded,
+    Formats, Instruction, KernelKey, Machine, Major, OperandLayout, Problem, ReadingShape, Sm80Key, SplitK, SplitKind,
+    Tile, is_crowded,
 };
 use epilogue_runtime::Arch;
 
@@ -47,12 +47,9 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         vector: 16 / accumulator.size(),
         epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction)),
         accumulators: 1,
-        divided: Divided::Nothing,
-        patches: false,
-        input_dilated: false,
-        picked: false,
+        reading: ReadingShape::Rows,
+        formats: Formats::PLAIN,
         in_tile: false,
-        scaled: false,
         fast_math: false,
     }
 }

@@ -136,7 +136,8 @@ impl Executable for Programs {
             b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
         let scales = a.scales().map(|a| (a, b.scales()));
         let operands = cpu::Operands { a: a.tensor(), patches: a.patches()?, b: &all_b, panels: &panels, scales };
-        let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
+        let groups =
+            groups.as_deref().zip(problem.reading.grouping()).map(|(of, grouping)| cpu::Groups { of, grouping });
         let execute =
             |arguments: &[Argument<'_>]| cpu::execute(&self.programs, phases, operands, groups, arguments, self.tile);
         match placed {

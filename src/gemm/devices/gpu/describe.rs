@@ -45,15 +45,15 @@ impl Kernels {
         let variant = self.variant(&chosen, given, &[])?;
         let of_b = self.live_of(b.scales());
         let scales = a.scales().map(|a| Scales { a, b: &of_b });
-        let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), positioned(a, &variant)?, a.picked());
+        let (b, reading) = (self.live(b)?, positioned(a, &variant)?);
         let scattered = a.scattered();
         let loading = variant.key.of_family().loading();
         if let Some(loading) = loading.filter(|_| !problem.is_empty()) {
-            let of_a = (!loading.patches).then_some((Operand::A, loading.majors.0, a.tensor()));
+            let of_a = (loading.reading.patches().is_none()).then_some((Operand::A, loading.majors.0, a.tensor()));
             let (operands, major_of_b) = (of_a.into_iter(), loading.majors.1);
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
             for (operand, major, tensor) in operands.chain(all_b) {
-                let picks = picked.is_some() && !loading.picked && operand == Operand::A;
+                let picks = reading.picked().is_some() && !loading.reading.is_picked() && operand == Operand::A;
                 if picks || !loads_as_it_lies(loading, operand, major, tensor) {
                     return refuse(
                         "another kernel copies an operand first; choose a candidate whose `repacking` is none",
@@ -61,7 +61,7 @@ impl Kernels {
                 }
             }
         }
-        if loading.is_some_and(|loading| loading.patches) {
+        if loading.is_some_and(|loading| loading.reading.patches().is_some()) {
             return refuse(
                 "its kernel loads patches by a tensor map in im2col mode, which descriptions don't have; choose a \
                          kernel for sm_80, as by `.tile(…)`",
@@ -69,7 +69,6 @@ impl Kernels {
         }
         let tree = self.operation.phases.in_product(variant.key.in_tile());
         let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
-        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales, scattered }
-            .describe()
+        Run { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered }.describe()
     }
 }

@@ -102,7 +102,7 @@ impl Kernels {
             [(Operand::A, types.a, [m, k], a, loading.majors.0), (Operand::B(0), types.b, [k, n], b, loading.majors.1)]
         {
             let mn_major = operand.takes_mn_major(loading.multiplied);
-            let picks = operation.problem.picked && !loading.picked && operand == Operand::A;
+            let picks = operation.problem.reading.is_picked() && !loading.reading.is_picked() && operand == Operand::A;
             if !picks && loads(mn_major, layout, major) {
                 continue;
             }

@@ -13,6 +13,7 @@ use crate::gemm::kernel::Within;
 use crate::gemm::kernel::loading::{Loading, loads};
 use crate::gemm::model::choice::ChosenKernel;
 use crate::gemm::problem::patches::Patches;
+use crate::gemm::problem::reading::TensorReading;
 use crate::gemm::problem::{Error, Left, Major, OperandLayout, Problem, Right};
 use crate::gemm::run::later::{self, LaterKernel, SlotTensors};
 use crate::gemm::run::launch::Run;
@@ -128,8 +129,7 @@ impl Kernels {
         let variant = self.variant(chosen, given, of_tail)?;
         let Operation { device, phases, .. } = &*self.operation;
         let tree = phases.in_product(variant.key.in_tile());
-        let (bounds, patches) = (a.bounds(), positioned(a, &variant)?);
-        let (picked, scattered) = (a.picked(), a.scattered());
+        let (reading, scattered) = (positioned(a, &variant)?, a.scattered());
         let mut merged = Copies::new();
         let major = b.major_of_copies();
         let mut merge =
@@ -150,28 +150,29 @@ impl Kernels {
             let (major_of_a, major_of_b) = loading.majors;
             // The groups of every B lie alike.
             let is_copied = |b: &DeviceTensor| !loads_as_it_lies(loading, Operand::B(0), major_of_b, b);
-            let are_filters = patches.is_some() && !loading.has_transposed_patches();
+            let are_filters = reading.patches().is_some() && !loading.reading.is_transposed();
             let copies_all = are_filters && problem.batched && b.iter().any(is_copied);
             let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
             // Patches are loaded as they lie, or the kernel is another.
-            let of_a = (!loading.patches).then_some((Operand::A, major_of_a, &mut a));
+            let of_a = loading.reading.patches().is_none().then_some((Operand::A, major_of_a, &mut a));
             for (operand, major, tensor) in of_a.into_iter().chain(all_b) {
-                let picked = picked.filter(|_| operand == Operand::A && !loading.picked);
+                let picked = reading.picked().filter(|_| operand == Operand::A && !loading.reading.is_picked());
                 if picked.is_some() || copies_all || !loads_as_it_lies(loading, operand, major, tensor) {
                     let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
-                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, bounds)?;
+                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, reading.bounds())?;
                     *tensor = copied;
                     copies.push((operand, memory));
                 }
             }
         }
         let problem = match loading {
-            Some(loading) if loading.patches => problem.in_k_tiles(variant.key.tile_k(), loading.majors.0),
+            Some(loading) if loading.reading.patches().is_some() => {
+                problem.in_k_tiles(variant.key.tile_k(), loading.majors.0)
+            }
             _ => problem,
         };
         let (variant, a) = (&variant, &a);
-        let run =
-            Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales, scattered };
+        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -180,13 +181,11 @@ impl Kernels {
     }
 }
 
-/// Where A's elements are, if it is patches whose positions the kernel can count.
-pub(super) fn positioned(a: Left<'_>, variant: &Variant) -> Result<Option<Patches>, Error> {
-    let patches = a.patches()?;
-    if let Some(patches) = &patches {
-        variant.key.of_family().check_patches(patches)?;
-    }
-    Ok(patches)
+/// How A is read, if the kernel can count the positions of its patches.
+pub(super) fn positioned<'a>(a: Left<'a>, variant: &Variant) -> Result<TensorReading<'a, Patches>, Error> {
+    let reading = a.reading()?;
+    reading.patches().map_or(Ok(()), |patches| variant.key.of_family().check_patches(&patches))?;
+    Ok(reading)
 }
 
 /// Whether a kernel loads an operand that lies so, without a copy of it.

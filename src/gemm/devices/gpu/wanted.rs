@@ -14,7 +14,7 @@ use crate::gemm::model::choice::ChosenKernel;
 use crate::gemm::model::{Candidate, Machine};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
-use crate::gemm::problem::{Error, Grouping, OperandLayout};
+use crate::gemm::problem::{Error, OperandLayout};
 use crate::gemm::run::sought::{Sought, Wanted};
 use crate::gemm::run::variant::Variant;
 
@@ -45,7 +45,7 @@ impl Kernels {
             same && v.key.of_family().serves(problem, *a, &b.views())
         };
         // A group may begin at any row.
-        let anywhere = problem.grouping == Grouping::None;
+        let anywhere = problem.reading.grouping().is_none();
         if (small < WORTH_COMPILING && anywhere)
             && let Some(variant) = self.variants.find(fits)
         {
@@ -93,7 +93,7 @@ impl Kernels {
             (Some(other), Some(own)) if other.microseconds < own.microseconds => Ok(other),
             (_, Some(wanted)) | (Some(wanted), None) => Ok(wanted),
             (None, None) => {
-                let reason = match given.problem.patches {
+                let reason = match given.problem.reading.patches() {
                     Some(_) => {
                         "shared memory has no room for the table of its rows' patches: plan for patches of images"
                     }

@@ -11,7 +11,7 @@ use crate::gemm::emit::text::Emitted;
 use crate::gemm::families::family::{Family, FamilyKey};
 use crate::gemm::families::list::{KernelKey, Pins};
 use crate::gemm::kernel::parameters::ParameterBytes;
-use crate::gemm::kernel::{ArgumentViews, Switches, Within};
+use crate::gemm::kernel::{ArgumentViews, ReadingShape, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::selection::{Part, Request, Selection};
 use crate::gemm::problem::patches::Patches;
@@ -54,7 +54,7 @@ impl Family for Sm80 {
     }
 
     fn has_tile(&self, selection: &Selection<'_>, accumulators: usize, tile: (usize, usize)) -> bool {
-        let taken = |tile: &&Tile| !selection.problem.scaled || tile.takes_scales(accumulators);
+        let taken = |tile: &&Tile| !selection.problem.formats.are_scaled() || tile.takes_scales(accumulators);
         let mut all = selection.mma().map_or(&[][..], Tile::all).iter().filter(taken);
         all.any(|own| (own.m, own.product_columns(accumulators)) == tile)
     }
@@ -130,8 +130,8 @@ impl FamilyKey for Sm80Key {
         self.fast_math
     }
 
-    fn picks_rows(&self) -> bool {
-        self.picked
+    fn reading(&self) -> ReadingShape {
+        self.reading
     }
 
     fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str> {

@@ -15,7 +15,7 @@ use crate::gemm::families::list::{KernelKey, Pins};
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
 use crate::gemm::kernel::parameters::ParameterBytes;
-use crate::gemm::kernel::{ArgumentViews, Switches, Within};
+use crate::gemm::kernel::{ArgumentViews, ReadingShape, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::selection::{Part, Request, Selection};
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
@@ -83,7 +83,7 @@ impl Family for Sm90 {
         if selection.unpicked() == Some(UNALIGNED_PICKS) {
             limits.push("kernels for sm_90a pick rows only where they begin at multiples of 16 bytes".to_owned());
         }
-        if let Some(limit) = selection.unboxed().filter(|_| selection.problem.patches.is_some()) {
+        if let Some(limit) = selection.unboxed() {
             limits.push(format!("kernels for sm_90a load patches only where {limit}"));
         }
         limits
@@ -132,8 +132,8 @@ impl FamilyKey for Sm90Key {
         self.fast_math
     }
 
-    fn picks_rows(&self) -> bool {
-        self.picked
+    fn reading(&self) -> ReadingShape {
+        self.reading
     }
 
     fn cluster(&self) -> (usize, usize) {
@@ -146,7 +146,7 @@ impl FamilyKey for Sm90Key {
 
     fn loading(&self) -> Option<Loading> {
         let (multiplied, majors) = (self.instruction.multiplied(), (self.a, self.b));
-        Some(Loading { multiplied, majors, picked: self.picked, patches: self.patches > 0 })
+        Some(Loading { multiplied, majors, reading: self.reading })
     }
 
     fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str> {
@@ -169,7 +169,7 @@ impl FamilyKey for Sm90Key {
     }
 
     fn table_bytes(&self, groups: usize) -> usize {
-        table_bytes(self.divided, groups)
+        table_bytes(self.reading.divided(), groups)
     }
 
     /// A fragment has pairs of neighbouring columns.

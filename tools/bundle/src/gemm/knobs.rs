@@ -237,7 +237,7 @@ fn turns(key: &Sm90Key, split_k: SplitK) -> Vec<Turn> {
         cluster: Some(key.cluster),
         raster: Some(key.raster),
         pending: Some(key.pending),
-        picked: Some(key.picked),
+        picked: Some(key.reading.is_picked()),
         hints: Some(key.hints),
         split_k: Some(split_k),
         staging: Some(key.staging),

@@ -3,8 +3,8 @@
 use epilogue::evt::Tree;
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
 use epilogue::gemm::{
-    Divided, Fp8, Instruction, KernelKey, Major, OperandLayout, Pair, PatchBoxes, Problem, Sm80Key, SplitK, SplitKind,
-    Tile,
+    Divided, Formats, Fp8, Instruction, KernelKey, Major, OperandLayout, Pair, PatchBoxes, PatchKind, PatchShape,
+    Problem, ReadingShape, Sm80Key, SplitK, SplitKind, Tile,
 };
 use epilogue_runtime::Arch;
 
@@ -19,7 +19,12 @@ pub(super) fn covering_groups() -> Vec<Subject> {
         let tile = tiles.filter(|tile| tile.m == 128 && tile.n <= 128).nth(i)?;
         let (a, b) = if divided == Divided::Depth { (Major::Mn, Major::Mn) } else { (Major::K, Major::Mn) };
         let (a, b) = (OperandLayout::packed(a), OperandLayout::packed(b));
-        let key = KernelKey::Sm80(Sm80Key { a, b, divided, ..sm80(Instruction::MmaBf16, *tile) });
+        let key = KernelKey::Sm80(Sm80Key {
+            a,
+            b,
+            reading: ReadingShape::Groups(divided),
+            ..sm80(Instruction::MmaBf16, *tile)
+        });
         Some(Subject { tree, key, arch: Arch::SM_80 })
     };
     let rows = [bias_gelu_residual(), row_reduction()].map(|tree| (tree, Divided::Rows));
@@ -34,10 +39,10 @@ fn covering_picked() -> Vec<Subject> {
     let of = |(i, tile): (usize, &Tile)| {
         let tree = [bias_gelu_residual(), row_reduction(), everything()][i % 3].clone();
         let copy_bytes = if i == 2 { 2 } else { 16 };
-        let divided = if i == 1 { Divided::Rows } else { Divided::Nothing };
+        let reading = if i == 1 { ReadingShape::PickedGroups } else { ReadingShape::Picked };
         let a = OperandLayout { major: Major::K, copy_bytes };
         let b = OperandLayout::packed(Major::K);
-        let key = KernelKey::Sm80(Sm80Key { a, b, divided, picked: true, ..sm80(Instruction::MmaBf16, *tile) });
+        let key = KernelKey::Sm80(Sm80Key { a, b, reading, ..sm80(Instruction::MmaBf16, *tile) });
         Subject { tree, key, arch: if i == 1 { Arch::SM_90A } else { Arch::SM_80 } }
     };
     let wanted = [(256, 128, 32), (128, 128, 64), (64, 64, 64)];
@@ -93,7 +98,8 @@ fn with_patches(of_tf32: SplitKind, of: impl Fn(&Sm80Key, Tree) -> Vec<Subject>)
     kernels.into_iter().chain(bytes).flat_map(move |(instruction, (m, n), copy_bytes, split_k, tree)| {
         let tile = Tile::all(instruction).iter().find(|tile| (tile.m, tile.n) == (m, n));
         let a = OperandLayout { major: Major::K, copy_bytes };
-        let key = |tile: &Tile| Sm80Key { a, split_k, patches: true, ..sm80(instruction, *tile) };
+        let reading = ReadingShape::Patches(PatchShape { kind: PatchKind::Row, axes: 3 });
+        let key = |tile: &Tile| Sm80Key { a, split_k, reading, ..sm80(instruction, *tile) };
         tile.map(|tile| of(&key(tile), tree)).unwrap_or_default()
     })
 }
@@ -152,7 +158,7 @@ pub(super) fn covering_scaled() -> Vec<Subject> {
         let is_it = |tile: &&Tile| (tile.m, tile.n) == (m, n) && tile.takes_scales(accumulators);
         set.extend(Tile::all(instruction).iter().find(is_it).map(|tile| {
             let [a, b] = [layouts.0, layouts.1].map(|major| OperandLayout { major, copy_bytes });
-            let key = Sm80Key { a, b, split_k, accumulators, scaled: true, ..sm80(instruction, *tile) };
+            let key = Sm80Key { a, b, split_k, accumulators, formats: Formats::SCALED, ..sm80(instruction, *tile) };
             let tree =
                 if accumulators == 2 { swiglu() } else { [bias_gelu_residual(), row_reduction()][i % 2].clone() };
             Subject { tree, key: KernelKey::Sm80(key), arch: if i == 1 { Arch::SM_90A } else { Arch::SM_80 } }
@@ -259,7 +265,9 @@ pub(super) fn covering_gradients() -> Vec<Subject> {
     let of = |key: &Sm80Key, tree: Tree| {
         let of_major = |major| {
             let (a, b) = (OperandLayout { major, ..key.a }, OperandLayout::packed(Major::Mn));
-            let key = KernelKey::Sm80(Sm80Key { a, b, input_dilated: major == Major::K, ..*key });
+            let kind = if major == Major::K { PatchKind::Dilated } else { PatchKind::Transposed };
+            let reading = ReadingShape::Patches(PatchShape { kind, axes: 3 });
+            let key = KernelKey::Sm80(Sm80Key { a, b, reading, ..*key });
             Subject { tree: tree.clone(), key, arch: Arch::SM_80 }
         };
         [Major::K, Major::Mn].map(of_major).to_vec()

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use epilogue::evt::{BroadcastClass, ParameterClass, Position, Tree, TreeBuilder, Types, ValidTree};
 use epilogue::expr::{Logic, Op};
 use epilogue::gemm::sm90::{self, Sm90Key, Tile as Sm90Tile};
-use epilogue::gemm::{Builder, Divided, Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitK, Tile};
+use epilogue::gemm::{
+    Builder, Formats, Instruction, KernelKey, Major, OperandLayout, ReadingShape, Sm80Key, SplitK, Tile,
+};
 use epilogue::{Device, ElementType, ops};
 use epilogue_runtime::{Arch, Output, Source, testing};
 use expect_test::expect_file;
@@ -88,8 +90,12 @@ fn block_scales_are_in_the_covering_set_and_change_no_products() {
     const NAME: &str = "block_scales_are_in_the_covering_set";
     let without = |subject: &Subject| {
         let key = match subject.key {
-            KernelKey::Sm80(key) if key.scaled => KernelKey::Sm80(Sm80Key { scaled: false, ..key }),
-            KernelKey::Sm90(key) if key.scaled => KernelKey::Sm90(Sm90Key { scaled: false, ..key }),
+            KernelKey::Sm80(key) if key.formats.are_scaled() => {
+                KernelKey::Sm80(Sm80Key { formats: Formats::PLAIN, ..key })
+            }
+            KernelKey::Sm90(key) if key.formats.are_scaled() => {
+                KernelKey::Sm90(Sm90Key { formats: Formats::PLAIN, ..key })
+            }
             _ => return None,
         };
         Some((subject.clone(), Subject { key, ..subject.clone() }))
@@ -124,7 +130,7 @@ fn groups_of_k_and_transposed_patches_change_no_products_and_no_loads() {
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
     let wrong = |subject: &Subject| {
         let KernelKey::Sm90(key) = subject.key else { return Some(subject.key.to_string()) };
-        let twin = Sm90Key { divided: Divided::Nothing, patches: 0, ..key };
+        let twin = Sm90Key { reading: ReadingShape::Rows, ..key };
         let twin = Subject { key: KernelKey::Sm90(twin), ..subject.clone() };
         let check = |subject| checked(&gate, subject).expect("there is such a kernel");
         let (one, twin) = (check(subject), check(&twin));
@@ -141,8 +147,8 @@ fn groups_of_k_and_transposed_patches_change_no_products_and_no_loads() {
 fn picked_rows_are_in_the_covering_set_and_change_no_products() {
     const NAME: &str = "picked_rows_are_in_the_covering_set";
     let twins = |subject: &Subject| match subject.key {
-        KernelKey::Sm90(key) if key.picked => {
-            let twin = KernelKey::Sm90(Sm90Key { picked: false, ..key });
+        KernelKey::Sm90(key) if key.reading.is_picked() => {
+            let twin = KernelKey::Sm90(Sm90Key { reading: key.reading.in_order(), ..key });
             Some((subject.clone(), Subject { key: twin, ..subject.clone() }))
         }
         _ => None,

@@ -3,8 +3,6 @@
 pub(crate) mod later;
 mod visitor;
 
-use epilogue_runtime::Site;
-
 use self::visitor::VisitorText;
 use crate::cuda::Writer;
 use crate::evt::Computation;
@@ -12,29 +10,31 @@ use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::families::sm80::kernel::{Sm80Key, Tile};
-use crate::gemm::kernel::{ArgumentViews, SplitKind};
+use crate::gemm::kernel::{ArgumentViews, PatchKind, ReadingShape, SplitKind};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// Writes a kernel.
 pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews), symbol: &str) -> Emitted {
     let tree = of.tree;
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
-    let (header, common, gemm) = match key.divided {
-        Divided::Nothing if key.has_transposed_patches() => {
-            ("sm80/transposed_patches.cuh", "TransposedPatchCommon<Config>", "gemm")
+    let (header, common, gemm) = match key.reading {
+        ReadingShape::Rows | ReadingShape::Picked => ("sm80/gemm.cuh", "Common<Config>", "gemm"),
+        ReadingShape::Groups(Divided::Rows) | ReadingShape::PickedGroups => {
+            ("sm80/groups.cuh", "GroupCommon<Config>", "group_gemm")
         }
-        Divided::Nothing if key.input_dilated => ("sm80/gradient_patches.cuh", "GradientPatchCommon<Config>", "gemm"),
-        Divided::Nothing if key.patches => ("sm80/patches.cuh", "PatchCommon<Config>", "gemm"),
-        Divided::Nothing => ("sm80/gemm.cuh", "Common<Config>", "gemm"),
-        Divided::Rows => ("sm80/groups.cuh", "GroupCommon<Config>", "group_gemm"),
-        Divided::Depth => ("sm80/groups.cuh", "GroupCommon<Config>", "depth_gemm"),
+        ReadingShape::Groups(Divided::Depth) => ("sm80/groups.cuh", "GroupCommon<Config>", "depth_gemm"),
+        ReadingShape::Patches(patches) => match patches.kind {
+            PatchKind::Row => ("sm80/patches.cuh", "PatchCommon<Config>", "gemm"),
+            PatchKind::Transposed => ("sm80/transposed_patches.cuh", "TransposedPatchCommon<Config>", "gemm"),
+            PatchKind::Dilated => ("sm80/gradient_patches.cuh", "GradientPatchCommon<Config>", "gemm"),
+        },
     };
     let (mut family, mut common) = (vec![header], format!("sm80::{common}"));
-    if key.picked {
+    if key.reading.is_picked() {
         family.push("sm80/picked.cuh");
         common = format!("sm80::PickedCommon<{common}>");
     }
-    if key.scaled {
+    if key.formats.are_scaled() {
         family.push("sm80/scaled.cuh");
         common = format!("ScaledCommon<{common}, {}>", key.accumulators);
     }
@@ -46,10 +46,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews)
     configuration(&mut kernel.code, key);
     kernel.definitions();
     kernel.parameters(&format!("{common} common;"), &format!("sizeof({common}) == {}", key.common_bytes()));
-    if key.divided != Divided::Depth {
+    if key.reading.divided() != Some(Divided::Depth) {
         needed::specialisation(&mut kernel.code, tree);
     }
-    let of_rows = key.divided == Divided::Rows;
+    let of_rows = key.reading.divides_rows();
     VisitorText::write(&mut kernel.code, &kernel.epilogue, kernel.tail.as_ref(), of_rows);
     let over_groups = match tree.reductions().any(|(.., reduction)| reduction.batch) {
         _ if !of_rows => "",
@@ -58,13 +58,7 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews)
     };
     let call = format!("sm80::{gemm}<epilogue::Config, epilogue::Visitor{over_groups}>");
     let mut emitted = kernel.finish(symbol, &format!("{}, 1", key.tile.threads()), &call);
-    if key.in_groups() {
-        emitted.source.sites.push(Site::Bound);
-    }
-    if key.picked {
-        debug_assert_eq!(emitted.source.sites.len(), key.index_site());
-        emitted.source.sites.push(Site::Index { tensor: "A".to_owned(), dimension: 0 });
-    }
+    emitted.source.sites.extend(key.reading.sites());
     emitted
 }
 

@@ -4,10 +4,11 @@ use std::fmt;
 
 use super::instruction::Instruction;
 use super::tile::Tile;
-use super::{DIVISORS_BYTES, PATCHES_BYTES, common_bytes};
-use crate::gemm::kernel::parameters::{GROUPS_BYTES, ROW_INDEX_BYTES, scales_bytes};
+use super::{DIVISORS, PATCHES, common_bytes};
+use crate::gemm::kernel::device_struct::{GROUPS, OPERAND, ROW_INDEX};
 use crate::gemm::kernel::split_k::SplitKind;
-use crate::gemm::problem::{Divided, Major, OperandLayout};
+use crate::gemm::kernel::{PatchKind, PatchShape, ReadingShape};
+use crate::gemm::problem::{Formats, OperandLayout};
 
 /// What a kernel of the family for sm_80 and later is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,18 +29,12 @@ pub struct Sm80Key {
     pub epilogue_passes: usize,
     /// The number of products, each of A and one B, whose columns share the tile's.
     pub accumulators: usize,
-    /// What is divided into groups.
-    pub divided: Divided,
-    /// Whether A is patches of images; if its layout is contiguous along M, a patch is a column.
-    pub patches: bool,
-    /// Whether zeros lie between the images' elements.
-    pub input_dilated: bool,
-    /// Whether an index picks the rows of A.
-    pub picked: bool,
+    /// How A is read; patches are of [`MOST_AXES`] axes.
+    pub reading: ReadingShape,
+    /// The formats of A and B.
+    pub formats: Formats,
     /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole.
     pub in_tile: bool,
-    /// Whether the operands have scales of blocks.
-    pub scaled: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -47,36 +42,21 @@ pub struct Sm80Key {
 impl Sm80Key {
     /// Size of what is the same for every epilogue in the kernel's parameter.
     pub(crate) const fn common_bytes(&self) -> usize {
-        let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
-        let index = if self.picked { ROW_INDEX_BYTES } else { 0 };
-        let patches = if self.patches { PATCHES_BYTES } else { 0 };
-        let divisors = if self.divides_positions() { DIVISORS_BYTES } else { 0 };
-        let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
-        common_bytes(self.accumulators) + groups + index + patches + divisors + scales
-    }
-
-    /// Whether patches are columns.
-    pub(crate) const fn has_transposed_patches(&self) -> bool {
-        self.patches && matches!(self.a.major, Major::Mn)
-    }
-
-    /// Whether loading patches divides positions by more than what an ordinary convolution does.
-    pub(crate) const fn divides_positions(&self) -> bool {
-        self.has_transposed_patches() || self.input_dilated
+        let of_reading = match self.reading {
+            ReadingShape::Rows => 0,
+            ReadingShape::Picked => ROW_INDEX.bytes(),
+            ReadingShape::Groups(_) => GROUPS.bytes(),
+            ReadingShape::PickedGroups => GROUPS.bytes() + ROW_INDEX.bytes(),
+            ReadingShape::Patches(PatchShape { kind: PatchKind::Row, .. }) => PATCHES.bytes(),
+            ReadingShape::Patches(_) => PATCHES.bytes() + DIVISORS.bytes(),
+        };
+        let scales = if self.formats.are_scaled() { OPERAND.bytes() * (1 + self.accumulators) } else { 0 };
+        common_bytes(self.accumulators) + of_reading + scales
     }
 
     /// Bytes of the table of a tile's rows, of an A whose rows are patches.
     pub(crate) const fn patch_row_bytes(rows: usize) -> usize {
         16 * rows
-    }
-
-    /// The number under which the kernel notes a row's number that is not one of A's.
-    pub(crate) const fn index_site(&self) -> usize {
-        if self.in_groups() { 1 } else { 0 }
-    }
-
-    pub(crate) const fn in_groups(&self) -> bool {
-        !matches!(self.divided, Divided::Nothing)
     }
 
     /// Rows and columns of the product in a tile.
@@ -88,17 +68,13 @@ impl Sm80Key {
 
 impl fmt::Display for Sm80Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.instruction, self.tile)?;
-        if self.in_groups() {
-            write!(f, ", {}", self.divided)?;
-        }
-        f.write_str(match self {
-            _ if self.has_transposed_patches() => ", transposed patches",
-            _ if self.input_dilated => ", patches of a gradient",
-            _ if self.patches => ", patches",
-            _ if self.picked => ", picked rows",
-            _ if self.scaled => ", block scales",
-            _ => "",
+        write!(f, "{}: {}{}", self.instruction, self.tile, self.reading)?;
+        f.write_str(match self.reading.patches().map(|patches| patches.kind) {
+            Some(PatchKind::Transposed) => ", transposed patches",
+            Some(PatchKind::Dilated) => ", patches of a gradient",
+            Some(PatchKind::Row) => ", patches",
+            None if self.formats.are_scaled() => ", block scales",
+            None => "",
         })?;
         f.write_str(if self.in_tile { ", all phases in the tile" } else { "" })
     }

@@ -9,7 +9,7 @@ use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::misfit::Misfit;
 use crate::gemm::model::needed::needed_share;
 use crate::gemm::model::selection::{NO_CLUSTERS, Part, Request, Selection, check_splits};
-use crate::gemm::problem::{Error, Grouping};
+use crate::gemm::problem::Error;
 
 impl<'a> Selection<'a> {
     /// The instruction that multiplies.
@@ -76,7 +76,7 @@ impl<'a> Selection<'a> {
         }
         let split_k = request.split_k.unwrap_or_default();
         check_splits(split_k)?;
-        if self.problem.grouping != Grouping::None && split_k != SplitK::None {
+        if self.problem.reading.grouping().is_some() && split_k != SplitK::None {
             return Err(Error::NoKernel { kernel: split_k.to_string(), reason: UNSPLIT_GROUPS });
         }
         estimate(self.machine, &self.sm80_workload(way, instruction), tile, split_k).map_err(|why| misfit(way, &why))

@@ -13,12 +13,13 @@ pub use self::workload::Workload;
 use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm80::kernel::{Instruction, Sm80Key, Tile};
 use crate::gemm::kernel::stream::Stream;
-use crate::gemm::kernel::{SplitK, SplitKind};
+use crate::gemm::kernel::{ReadingShape, SplitK, SplitKind};
 use crate::gemm::model::candidate::{Bound, Candidate, STREAMED_WAVES};
 use crate::gemm::model::machine::{Machine, RESERVED_SHARED};
 use crate::gemm::model::misfit::Misfit;
 use crate::gemm::model::repacking::Repacking;
-use crate::gemm::problem::{Grouping, Major, OperandLayout, Problem};
+use crate::gemm::problem::sliding::MOST_AXES;
+use crate::gemm::problem::{Major, OperandLayout, Problem};
 
 /// Registers for addresses, loop counters and so on, as counted in kernels that NVRTC 13.0 compiles.
 const BASE_REGISTERS: usize = 44;
@@ -88,7 +89,7 @@ pub fn is_crowded(key: &KernelKey) -> bool {
     let rounded = key.instruction == Instruction::MmaFastBf16;
     let deep = key.tile.k * of_a >= 128 && (!along || rounded || key.split_k != SplitKind::None);
     let tall = key.tile.m > 128 && (!along || key.tile.k * of_a >= 128);
-    let numbers = key.picked && (tall || key.split_k != SplitKind::None);
+    let numbers = key.reading.is_picked() && (tall || key.split_k != SplitKind::None);
     let half = key.tile.accumulator_registers(key.instruction.accumulator()) >= 64;
     let fp8 = matches!(key.instruction, Instruction::MmaFp8(_)) && key.split_k == SplitKind::Stream;
     let converted = fp8 && half && along && copied < 16 && key.tile.k >= 128;
@@ -127,7 +128,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     if !tile.has_room(accumulators, instruction, workload.b.major) {
         return Err(Misfit::Accumulators { tile: tile.to_string(), accumulators });
     }
-    if workload.problem.scaled && !tile.takes_scales(accumulators) {
+    if workload.problem.formats.are_scaled() && !tile.takes_scales(accumulators) {
         return Err(Misfit::Scales { tile: tile.to_string(), accumulators });
     }
     let accumulator = instruction.accumulator();
@@ -153,7 +154,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
         * (epilogue.row_reductions * warps_n * tile.m
             + epilogue.column_reductions * warps_m * columns
             + epilogue.all_reductions * warps_m * warps_n);
-    let has_rows = workload.problem.patches.is_some() && workload.a.major == Major::K;
+    let has_rows = workload.problem.reading.patches().is_some() && workload.a.major == Major::K;
     let rows = if has_rows { Sm80Key::patch_row_bytes(tile.m) } else { 0 };
     let shared_bytes = dynamic + reductions + rows + 32;
     let misfit = |needed, limit| Misfit::SharedMemory { tile: tile.to_string(), needed, limit };
@@ -168,10 +169,10 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     // counts.
     let (of_a, of_b) = instruction.sizes();
     let fragments = (tile.warp_m * of_a + tile.warp_n * of_b) / 8;
-    let row_numbers = if workload.problem.picked { tile.rows_of_thread(of_a) } else { 0 };
+    let row_numbers = if workload.problem.reading.is_picked() { tile.rows_of_thread(of_a) } else { 0 };
     let own = tile.accumulator_registers(accumulator);
     // A second set, and a block's scales.
-    let scaled = if workload.problem.scaled { own + tile.warp_m / 8 + accumulators } else { 0 };
+    let scaled = if workload.problem.formats.are_scaled() { own + tile.warp_m / 8 + accumulators } else { 0 };
     let product = BASE_REGISTERS + own + scaled + fragments + row_numbers;
     let epilogue_registers = |vector: usize| {
         let per_column = epilogue.element_registers
@@ -202,7 +203,7 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Re
     let tiles = workload.tiles(tile);
     let blocks_of_k = workload.problem.k.div_ceil(tile.k);
     let mut all = vec![SplitK::None];
-    if workload.problem.grouping != Grouping::None {
+    if workload.problem.reading.grouping().is_some() {
         return all;
     }
     for n in [2, 3, 4, 6, 8, 12, 16, 24, 32, 64] {
@@ -254,7 +255,7 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let warps = (warps_m * warps_n) as f64;
 
     // Of a block of K, one multiply-add for each accumulator, of which a multiprocessor does 128 per clock.
-    let scales = if w.problem.scaled { accumulators * (k / tile.k as f64) / 128.0 } else { 0.0 };
+    let scales = if w.problem.formats.are_scaled() { accumulators * (k / tile.k as f64) / 128.0 } else { 0.0 };
     let arithmetic = accumulators * k / w.instruction.rate(machine.arch.capability().0) + scales;
     let shared = warps * (tile.warp_m as f64 * of_a + tile.warp_n as f64 * of_b) * k / 128.0;
     // Copies narrower than 16 bytes cost one instruction each: about one warp instruction in 2 clocks.
@@ -345,7 +346,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     let (of_a, of_b) = (of_a as f64, of_b as f64);
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
     let products = w.epilogue.products() as f64;
-    let elements_of_a = p.patches.map_or(m * k, |elements| elements as f64);
+    let elements_of_a = p.images().map_or(m * k, |elements| elements as f64);
     let bytes = l * (elements_of_a * of_a + products * k * n * of_b + m * n * w.epilogue.bytes_per_element() as f64);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64);
     let bound = if memory > total {
@@ -371,12 +372,9 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         vector: r.vector,
         epilogue_passes: r.epilogue_passes,
         accumulators: w.epilogue.products(),
-        divided: w.problem.grouping.divided(),
-        patches: w.problem.patches.is_some(),
-        input_dilated: w.problem.input_dilated,
-        picked: w.problem.picked,
+        reading: ReadingShape::of(w.problem.reading, w.a.major, MOST_AXES),
+        formats: w.problem.formats,
         in_tile: w.lines.is_some(),
-        scaled: w.problem.scaled,
         fast_math: false,
     };
     Candidate {

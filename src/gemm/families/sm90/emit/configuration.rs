@@ -27,7 +27,7 @@ impl Sm90Key {
     pub fn epilogue_rounds(&self, epilogue: &Cost, traffic: &Traffic) -> usize {
         let elements = self.tile.accumulator_registers() / self.accumulators;
         // In groups lanes store what boxes don't: that is code of its own.
-        let by_lanes = if self.in_groups() { 30 * traffic.outputs.len() } else { 0 };
+        let by_lanes = if self.reading.divides_rows() { 30 * traffic.outputs.len() } else { 0 };
         let instructions = elements * (instructions(epilogue, traffic) + by_lanes);
         if instructions <= MOST_INSTRUCTIONS {
             return 1;

@@ -82,7 +82,7 @@ impl Accesses {
     pub(super) fn of(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, arguments: &EpilogueArguments) -> Self {
         let along_columns = if key.swap_ab { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
         // The maps of A, unless its rows are picked, and of all B come first.
-        let operands = usize::from(!key.picked) + 1 + traffic.further_accumulators;
+        let operands = usize::from(!key.reading.is_picked()) + 1 + traffic.further_accumulators;
         let copied = |map: usize, field: String, element: ElementType| {
             let ty = arguments.layout.field(&field).map(|field| field.ty);
             Copied { map, field, element, has_digits: matches!(ty, Some(FieldType::Digits(_))) }

@@ -9,15 +9,13 @@ mod outputs;
 mod visitor;
 mod wgmma;
 
-use epilogue_runtime::Site;
-
 use self::visitor::VisitorText;
 use crate::evt::Computation;
 use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::families::sm90::kernel::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
-use crate::gemm::kernel::ArgumentViews;
+use crate::gemm::kernel::{ArgumentViews, ReadingShape};
 use crate::gemm::problem::Divided;
 
 /// Writes a kernel.
@@ -26,22 +24,22 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     let traffic = Traffic::of(tree, key.direct);
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
     let (name, file) = (tree.name(), tree.file());
-    let (header, common) = match (key.divided, key.patches) {
-        (Divided::Rows, _) => ("sm90/groups.cuh", "GroupCommon"),
-        (Divided::Depth, _) => ("sm90/depth.cuh", "DepthCommon"),
-        (Divided::Nothing, 0) => ("sm90/gemm.cuh", "Common"),
-        (Divided::Nothing, _) if key.has_transposed_patches() => ("sm90/transposed_patches.cuh", "PatchCommon"),
-        (Divided::Nothing, _) => ("sm90/patches.cuh", "PatchCommon"),
+    let (header, common) = match key.reading {
+        ReadingShape::Rows | ReadingShape::Picked => ("sm90/gemm.cuh", "Common"),
+        ReadingShape::Groups(Divided::Rows) | ReadingShape::PickedGroups => ("sm90/groups.cuh", "GroupCommon"),
+        ReadingShape::Groups(Divided::Depth) => ("sm90/depth.cuh", "DepthCommon"),
+        ReadingShape::Patches(_) if key.reading.is_transposed() => ("sm90/transposed_patches.cuh", "PatchCommon"),
+        ReadingShape::Patches(_) => ("sm90/patches.cuh", "PatchCommon"),
     };
     let (mut family, mut common) = (vec![header], format!("sm90::{common}"));
     if key.instruction.converts_b() {
         family.push("sm90/mixed.cuh");
     }
-    if key.picked {
+    if key.reading.is_picked() {
         family.push("sm90/picked.cuh");
         common = format!("sm90::PickedCommon<{common}>");
     }
-    if key.scaled {
+    if key.formats.are_scaled() {
         family.push("sm90/scaled.cuh");
         common = format!("ScaledCommon<{common}, {}>", key.accumulators);
     }
@@ -54,9 +52,9 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &headers);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
-    match key.divided {
-        Divided::Nothing => {}
-        Divided::Rows => {
+    match key.reading.divided() {
+        None => {}
+        Some(Divided::Rows) => {
             let over_groups = tree.reductions().any(|(.., reduction)| reduction.batch);
             writeln! { kernel.code, "
                 template <>
@@ -64,7 +62,7 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
                     using GroupScheduler::GroupScheduler;
                 }};" }
         }
-        Divided::Depth => writeln! { kernel.code, "
+        Some(Divided::Depth) => writeln! { kernel.code, "
             template <>
             struct sm90::Scheduler<Config> : sm90::DepthScheduler<Config> {{
                 using DepthScheduler::DepthScheduler;
@@ -72,13 +70,13 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
             template <>
             struct sm90::Loads<Config> : sm90::DepthLoads<Config> {{}};" },
     }
-    if key.patches > 0 {
-        let transposed = if key.has_transposed_patches() { "Transposed" } else { "" };
+    if let Some(patches) = key.reading.patches() {
+        let transposed = if key.reading.is_transposed() { "Transposed" } else { "" };
         writeln! { kernel.code, "
             template <>
-            struct sm90::Loads<Config> : sm90::{transposed}PatchLoads<Config, {}> {{}};", key.patches }
+            struct sm90::Loads<Config> : sm90::{transposed}PatchLoads<Config, {}> {{}};", patches.axes }
     }
-    if key.picked {
+    if key.reading.is_picked() {
         writeln! { kernel.code, "
             template <>
             struct sm90::Loads<Config> : sm90::NoLoads {{}};
@@ -108,11 +106,11 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
         &format!("sm90::TensorMap maps[{maps}];\n{common} common;"),
         &format!("sizeof({common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
     );
-    if key.divided != Divided::Depth {
+    if key.reading.divided() != Some(Divided::Depth) {
         needed::specialisation(&mut kernel.code, tree);
     }
     VisitorText::write(&mut kernel.code, key, &traffic, &kernel.epilogue, kernel.tail.as_ref());
-    if key.picked {
+    if key.reading.is_picked() {
         writeln! { kernel.code, "
 
             template <>
@@ -122,18 +120,12 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
             }}" }
     }
     let arguments = "epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters";
-    let call = match key.divided {
-        Divided::Nothing => format!("sm90::Gemm<{arguments}>::run"),
-        Divided::Rows => format!("sm90::group_gemm<{arguments}>"),
-        Divided::Depth => format!("sm90::depth_gemm<{arguments}>"),
+    let call = match key.reading.divided() {
+        None => format!("sm90::Gemm<{arguments}>::run"),
+        Some(Divided::Rows) => format!("sm90::group_gemm<{arguments}>"),
+        Some(Divided::Depth) => format!("sm90::depth_gemm<{arguments}>"),
     };
     let mut emitted = kernel.finish(symbol, &format!("{}, 1", key.threads()), &call);
-    if key.divided != Divided::Nothing {
-        emitted.source.sites.push(Site::Bound);
-    }
-    if key.picked {
-        debug_assert_eq!(emitted.source.sites.len(), key.index_site());
-        emitted.source.sites.push(Site::Index { tensor: "A".to_owned(), dimension: 0 });
-    }
+    emitted.source.sites.extend(key.reading.sites());
     emitted
 }

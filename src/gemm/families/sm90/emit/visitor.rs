@@ -41,7 +41,8 @@ impl<'a> VisitorText<'a> {
     ) {
         let tree = epilogue.tree;
         let accesses = Accesses::of(tree, key, traffic, &epilogue.arguments);
-        let (swap_ab, grouped, in_cluster) = (key.swap_ab, key.in_groups(), key.within() == Some(Within::Cluster));
+        let (swap_ab, grouped, in_cluster) =
+            (key.swap_ab, key.reading.divides_rows(), key.within() == Some(Within::Cluster));
         let mut this = Self { tree, swap_ab, grouped, in_cluster, epilogue, tail, accesses, code };
         writeln! { this.code, "
             // Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.

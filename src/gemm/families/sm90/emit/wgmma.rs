@@ -72,7 +72,7 @@ fn list(code: &mut Writer, count: usize, item: impl Fn(usize) -> String, line: i
 mod tests {
     use super::*;
     use crate::gemm::sm90::{Cluster, Hints, Raster, Staging, Tile};
-    use crate::gemm::{Byte, Divided, Float16, Fp8, Int8, MixedInput, Pair, SplitKind};
+    use crate::gemm::{Byte, Float16, Formats, Fp8, Int8, MixedInput, Pair, ReadingShape, SplitKind};
 
     fn key(instruction: Wgmma, columns: usize, a: Major, b: Major) -> Sm90Key {
         let found = Tile::all().iter().find(|tile| tile.columns == columns);
@@ -93,11 +93,9 @@ mod tests {
             promoted: false,
             pending: 1,
             dependent_launch: false,
-            divided: Divided::Nothing,
+            reading: ReadingShape::Rows,
+            formats: Formats::PLAIN,
             in_tile: false,
-            patches: 0,
-            picked: false,
-            scaled: false,
             fast_math: false,
         }
     }

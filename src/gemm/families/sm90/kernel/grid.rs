@@ -82,9 +82,9 @@ impl Units {
     pub fn of(key: &Sm90Key, problem: &Problem, splits: usize) -> Self {
         let (tile_m, tile_n) = key.product_tile();
         let tiles_m = problem.row_tiles(tile_m, key.cluster.m);
-        let (tiles_m, batch) = match problem.grouping.divided() {
-            Divided::Rows => (key.cluster.m, tiles_m / key.cluster.m),
-            Divided::Nothing | Divided::Depth => (tiles_m, problem.batch),
+        let (tiles_m, batch) = match problem.reading.divided() {
+            Some(Divided::Rows) => (key.cluster.m, tiles_m / key.cluster.m),
+            None | Some(Divided::Depth) => (tiles_m, problem.batch),
         };
         Self {
             tiles_m,

@@ -4,12 +4,13 @@ use std::fmt;
 
 use super::instruction::Wgmma;
 use super::tile::Tile;
-use super::{COMMON_BYTES, PICKED_ROWS_BYTES, PIXELS_BYTES};
+use super::{COMMON, PATCHES, PICKED_ROWS};
+use crate::gemm::kernel::device_struct::{GROUPS, OPERAND};
 use crate::gemm::kernel::finish::Within;
-use crate::gemm::kernel::parameters::{GROUPS_BYTES, scales_bytes};
+use crate::gemm::kernel::shape::ReadingShape;
 use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::problem::scaled::SCALE_BLOCK;
-use crate::gemm::problem::{Divided, Major};
+use crate::gemm::problem::{Formats, Major};
 
 /// Blocks that run together and load operands for each other, in product terms: the `m` blocks along M share the tile
 /// of B, the `n` blocks along N share the tile of A.
@@ -131,18 +132,13 @@ pub struct Sm90Key {
     pub promoted: bool,
     /// Whether the kernel itself waits for the kernel before it (programmatic dependent launch).
     pub dependent_launch: bool,
-    /// What is divided into groups: nothing, rows or K.
-    pub divided: Divided,
+    /// How A is read.
+    pub reading: ReadingShape,
+    /// The formats of A and B.
+    pub formats: Formats,
     /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole; or, in clusters of several
     /// blocks along the lines, in the tiles of a cluster.
     pub in_tile: bool,
-    /// The number of axes of the images whose patches A is; 0 where A is a matrix. If A is contiguous along M, a patch is a
-    /// column.
-    pub patches: usize,
-    /// Whether the kernel picks the rows of A by an index.
-    pub picked: bool,
-    /// Whether the operands have scales of blocks.
-    pub scaled: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -150,19 +146,15 @@ pub struct Sm90Key {
 impl Sm90Key {
     /// Size of what is the same for every epilogue in the kernel's parameter, without tensor maps.
     pub(crate) const fn common_bytes(&self) -> usize {
-        let groups = match self.divided {
-            Divided::Nothing => 0,
-            Divided::Rows | Divided::Depth => GROUPS_BYTES,
+        let of_reading = match self.reading {
+            ReadingShape::Rows => 0,
+            ReadingShape::Picked => PICKED_ROWS.bytes(),
+            ReadingShape::Groups(_) => GROUPS.bytes(),
+            ReadingShape::PickedGroups => GROUPS.bytes() + PICKED_ROWS.bytes(),
+            ReadingShape::Patches(_) => PATCHES.bytes(),
         };
-        let patches = if self.patches > 0 { PIXELS_BYTES } else { 0 };
-        let picked = if self.picked { PICKED_ROWS_BYTES } else { 0 };
-        let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
-        COMMON_BYTES + groups + patches + picked + scales
-    }
-
-    /// Whether patches are columns.
-    pub(crate) const fn has_transposed_patches(&self) -> bool {
-        self.patches > 0 && matches!(self.a, Major::Mn)
+        let scales = if self.formats.are_scaled() { OPERAND.bytes() * (1 + self.accumulators) } else { 0 };
+        COMMON.bytes() + of_reading + scales
     }
 
     /// Channels in a box of patches.
@@ -170,16 +162,11 @@ impl Sm90Key {
         128 / self.instruction.sizes().0
     }
 
-    /// The error site that the kernel reports for an out-of-range row index.
-    pub(crate) const fn index_site(&self) -> usize {
-        if self.in_groups() { 1 } else { 0 }
-    }
-
     /// Registers per thread of the producer and of a consumer, as [`Tile::registers`] has them; threads that pick rows need more
     /// of them than one that has the copy engine load.
     #[must_use]
     pub(crate) const fn registers(&self) -> Option<(usize, usize)> {
-        match (self.picked, self.tile.consumers) {
+        match (self.reading.is_picked(), self.tile.consumers) {
             (false, _) | (true, 1) => self.tile.registers(),
             (true, 2) => Some((56, 224)),
             (true, _) => Some((56, 152)),
@@ -192,12 +179,6 @@ impl Sm90Key {
     pub(crate) const fn columns_are_in_a_block(&self) -> bool {
         let columns = if self.swap_ab { self.tile.warpgroup_rows() / self.accumulators } else { self.result_tile().1 };
         SCALE_BLOCK.is_multiple_of(columns)
-    }
-
-    /// Whether rows are divided into groups.
-    #[must_use]
-    pub(crate) const fn in_groups(&self) -> bool {
-        matches!(self.divided, Divided::Rows)
     }
 
     /// Rows and columns of the product in a tile.
@@ -354,13 +335,8 @@ impl fmt::Display for Sm90Key {
         if self.dependent_launch {
             f.write_str(", dependent launch")?;
         }
-        if self.divided != Divided::Nothing {
-            write!(f, ", {}", self.divided)?;
-        }
-        if self.picked {
-            f.write_str(", picked rows")?;
-        }
-        if self.scaled {
+        write!(f, "{}", self.reading)?;
+        if self.formats.are_scaled() {
             f.write_str(", block scales")?;
         }
         f.write_str(match self.within() {
@@ -368,11 +344,11 @@ impl fmt::Display for Sm90Key {
             Some(Within::Cluster) => ", all phases in a cluster's tiles",
             None => "",
         })?;
-        let transposed = if self.has_transposed_patches() { "transposed " } else { "" };
-        match self.patches {
-            0 => Ok(()),
-            1 => write!(f, ", {transposed}patches of one axis"),
-            axes => write!(f, ", {transposed}patches of {axes} axes"),
+        let transposed = if self.reading.is_transposed() { "transposed " } else { "" };
+        match self.reading.patches().map(|patches| patches.axes) {
+            None => Ok(()),
+            Some(1) => write!(f, ", {transposed}patches of one axis"),
+            Some(axes) => write!(f, ", {transposed}patches of {axes} axes"),
         }
     }
 }

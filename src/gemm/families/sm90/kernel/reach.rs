@@ -9,11 +9,11 @@ use crate::gemm::problem::{Divided, Grouping, Major, Problem};
 /// Whether tensor copies load the operands of such groups: where those may begin anywhere, what is divided must not be
 /// contiguous.
 #[must_use]
-pub(crate) const fn takes_groups(grouping: Grouping, a: Major, b: Major) -> bool {
+pub(crate) const fn takes_groups(grouping: Option<Grouping>, a: Major, b: Major) -> bool {
     match grouping {
-        Grouping::None | Grouping::Padded => true,
-        Grouping::Shared => matches!(a, Major::K),
-        Grouping::Depth => matches!((a, b), (Major::Mn, Major::Mn)),
+        None | Some(Grouping::Padded) => true,
+        Some(Grouping::Shared) => matches!(a, Major::K),
+        Some(Grouping::Depth) => matches!((a, b), (Major::Mn, Major::Mn)),
     }
 }
 
@@ -21,7 +21,7 @@ pub(crate) const fn takes_groups(grouping: Grouping, a: Major, b: Major) -> bool
 /// are, whose columns, as the product has them, are contiguous.
 #[must_use]
 pub fn direct_when_packed(tree: &ValidTree, problem: &Problem, a: Major) -> u64 {
-    let are_filters = problem.patches.is_some() && a == Major::Mn;
+    let are_filters = problem.reading.patches().is_some() && a == Major::Mn;
     let reached =
         |element: ElementType| !are_filters && element.size() <= 4 && (problem.n * element.size()).is_multiple_of(16);
     let mut direct = 0;
@@ -32,7 +32,7 @@ pub fn direct_when_packed(tree: &ValidTree, problem: &Problem, a: Major) -> u64 
         }
     }
     for (i, output) in tree.stores().filter(|(_, output)| output.class == BroadcastClass::Tensor && !output.packed) {
-        if problem.scattered || !reached(output.element) {
+        if problem.placing.is_scattered() || !reached(output.element) {
             direct |= bit(tree.output_argument(i));
         }
     }
@@ -41,8 +41,8 @@ pub fn direct_when_packed(tree: &ValidTree, problem: &Problem, a: Major) -> u64 
 
 /// The arguments that a kernel accesses element by element for its groups' sake: those that are read and written in place.
 /// A group of rows ends anywhere, and a box of what is read there would have rows that another block writes.
-pub(crate) fn in_place(tree: &ValidTree, divided: Divided) -> u64 {
-    if divided != Divided::Rows {
+pub(crate) fn in_place(tree: &ValidTree, divided: Option<Divided>) -> u64 {
+    if divided != Some(Divided::Rows) {
         return 0;
     }
     let parameters = tree.parameters().iter().enumerate();

@@ -101,7 +101,7 @@ impl Traffic {
     /// A kernel's tensor maps, in order: no copies by boxes bring picked rows.
     #[must_use]
     pub fn maps(&self, key: &Sm90Key) -> Vec<MapOf> {
-        let of_a = (!key.picked).then_some(MapOf::A);
+        let of_a = (!key.reading.is_picked()).then_some(MapOf::A);
         let inputs = self.inputs.iter().map(|(argument, _)| MapOf::Input(*argument));
         let outputs = self.outputs.iter().map(|(argument, _)| MapOf::Output(*argument));
         let operands = of_a.into_iter().chain((0..=self.further_accumulators).map(MapOf::B));
@@ -291,11 +291,11 @@ pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, least: usize,
 const ZERO_BYTES: usize = 1024;
 
 /// Bytes of shared memory, behind a kernel's own, of the table in which it finds groups, and of what else those need.
-pub(crate) const fn table_bytes(divided: Divided, groups: usize) -> usize {
+pub(crate) const fn table_bytes(divided: Option<Divided>, groups: usize) -> usize {
     match divided {
-        Divided::Nothing => 0,
-        Divided::Rows => groups.saturating_mul(8),
-        Divided::Depth => groups.saturating_mul(8).saturating_add(ZERO_BYTES),
+        None => 0,
+        Some(Divided::Rows) => groups.saturating_mul(8),
+        Some(Divided::Depth) => groups.saturating_mul(8).saturating_add(ZERO_BYTES),
     }
 }
 
@@ -312,9 +312,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::gemm::Major;
     use crate::gemm::families::sm90::kernel::instruction::Wgmma;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
+    use crate::gemm::{Formats, Major, ReadingShape};
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swap_ab: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {
@@ -334,11 +334,9 @@ mod tests {
             promoted: false,
             pending: 1,
             dependent_launch: false,
-            divided: Divided::Nothing,
+            reading: ReadingShape::Rows,
+            formats: Formats::PLAIN,
             in_tile: false,
-            patches: 0,
-            picked: false,
-            scaled: false,
             fast_math: false,
         }
     }

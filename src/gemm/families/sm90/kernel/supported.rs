@@ -78,15 +78,15 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     if !key.holds_accumulators() {
         return Err(UNSHARED);
     }
-    match (key.divided, key.split_k) {
-        (Divided::Nothing, _) | (Divided::Rows | Divided::Depth, SplitKind::None) => {}
-        (Divided::Rows | Divided::Depth, _) => return Err(UNSPLIT_GROUPS),
+    let divided = key.reading.divided();
+    if divided.is_some() && key.split_k != SplitKind::None {
+        return Err(UNSPLIT_GROUPS);
     }
-    if key.divided == Divided::Depth && (key.a, key.b) != (Major::Mn, Major::Mn) {
+    if divided == Some(Divided::Depth) && (key.a, key.b) != (Major::Mn, Major::Mn) {
         return Err(NO_GROUPS_OF_K);
     }
     if key.instruction.converts_b() {
-        if key.patches > 0 {
+        if key.reading.patches().is_some() {
             return Err(CONVERTED_FILTERS);
         }
         if !key.swap_ab {
@@ -96,13 +96,15 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     if key.within() == Some(Within::Cluster) && key.split_k == SplitKind::Parallel {
         return Err(PARALLEL_CLUSTER);
     }
-    if key.patches > 0 && key.swap_ab {
-        return Err(SWAPPED_PATCHES);
+    if key.reading.patches().is_some() {
+        if key.swap_ab {
+            return Err(SWAPPED_PATCHES);
+        }
+        if key.hints.a != Hint::Normal {
+            return Err(HINTED_PATCHES);
+        }
     }
-    if key.patches > 0 && key.hints.a != Hint::Normal {
-        return Err(HINTED_PATCHES);
-    }
-    if key.picked {
+    if key.reading.is_picked() {
         let left = |(_, consumer): (usize, usize)| consumer.saturating_sub(key.tile.accumulator_registers());
         if key.registers().is_some_and(|registers| left(registers) < BESIDE_ACCUMULATORS) {
             return Err(CROWDED_PICKS);
@@ -123,16 +125,16 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
              thread (128x128 by 2 warpgroups has 64), or for Arithmetic::FastFp8",
         );
     }
-    if key.scaled && !(key.promoted && matches!(key.instruction, Wgmma::Fp8(_))) {
+    if key.formats.are_scaled() && !(key.promoted && matches!(key.instruction, Wgmma::Fp8(_))) {
         return Err("block scales are multiplied by sums that are promoted to f32: ask for those, of FP8");
     }
-    if key.scaled && !key.columns_are_in_a_block() {
+    if key.formats.are_scaled() && !key.columns_are_in_a_block() {
         return Err(
             "with block scales a tile's columns are in one block of 128: ask for a tile that gives each accumulator 8, 16, 32, \
              64 or 128 columns",
         );
     }
-    if key.scaled && key.swap_ab && key.tile.columns > MOST_SCALED_COLUMNS {
+    if key.formats.are_scaled() && key.swap_ab && key.tile.columns > MOST_SCALED_COLUMNS {
         return Err(
             "with block scales a tile whose rows are N has at most 64 columns: ask for fewer, or for rows that are M",
         );

@@ -75,7 +75,7 @@ impl<'a> Selection<'a> {
     /// Why kernels for sm_90a don't pick A's rows themselves; `None` if they do.
     pub(crate) fn unpicked(&self) -> Option<&'static str> {
         match self.layouts.0 == OperandLayout::packed(Major::K) {
-            _ if !self.problem.picked => Some(NOTHING_PICKED),
+            _ if !self.problem.reading.is_picked() => Some(NOTHING_PICKED),
             true => None,
             false => Some(UNALIGNED_PICKS),
         }
@@ -93,7 +93,8 @@ impl<'a> Selection<'a> {
         let (problem, accumulators) = (self.problem.shared_alike(), way.tree.cost().products());
         let repacking =
             Repacking::of(self.machine, &problem, (instruction.multiplied(), picks), self.layouts, accumulators);
-        let problem = Problem { picked: picks, ..problem };
+        let reading = if picks { problem.reading } else { problem.reading.in_order() };
+        let problem = Problem { reading, ..problem };
         let (a, b) = repacking.layouts(instruction.takes_mn_major(), self.layouts);
         let (problem, fast_fp8) =
             (problem.in_k_tiles(instruction.tile_k(), a.major), self.arithmetic == Arithmetic::FastFp8);
@@ -102,11 +103,12 @@ impl<'a> Selection<'a> {
         (Workload { problem, instruction, a, b, fast_fp8, tree, lines, needed }, repacking)
     }
 
-    /// Why tensor copies don't load A's patches; `None` if they do.
+    /// Why tensor copies don't load A's patches; `None` if they do, or if A is no patches.
     pub(crate) fn unboxed(&self) -> Option<Unboxed> {
         let (a, size) = (self.layouts.0, self.phases.tree.types().a.size());
-        match self.problem.boxes {
-            Ok(_) if self.problem.input_dilated => Some(Unboxed::SPREAD),
+        let patches = self.problem.reading.patches()?;
+        match patches.boxes {
+            Ok(_) if patches.dilated => Some(Unboxed::SPREAD),
             Ok(_) if a.copy_bytes != 16 => Some(Unboxed::UNALIGNED),
             Ok(boxes) => boxes.check(a.major, size, self.problem.batch).err(),
             Err(why) => Some(why),
@@ -115,16 +117,17 @@ impl<'a> Selection<'a> {
 
     /// Why kernels for sm_90a don't read A so, or don't have its groups; `None` if they do.
     fn refused_reading(&self, split_k: Option<SplitK>) -> Option<&'static str> {
-        match self.problem.grouping {
-            _ if self.problem.patches.is_some() => self.unboxed().map(|why| why.refusal()),
-            Grouping::None => None,
+        let Some(grouping) = self.problem.reading.grouping() else {
+            return self.unboxed().map(|why| why.refusal());
+        };
+        match grouping {
             _ if split_k.is_some_and(|split_k| split_k != SplitK::None) => Some(UNSPLIT_GROUPS),
             Grouping::Shared if self.layouts.0.major == Major::Mn => Some(CONTIGUOUS_GROUPS),
             // Others are copied before.
             Grouping::Depth if self.wgmma().is_some_and(|wgmma| wgmma.takes_mn_major() != (true, true)) => {
                 Some(NO_GROUPS_OF_K)
             }
-            grouping if table_bytes(grouping.divided(), self.problem.batch) > MAX_SHARED_BYTES / 2 => Some(MANY_GROUPS),
+            _ if table_bytes(Some(grouping.divided()), self.problem.batch) > MAX_SHARED_BYTES / 2 => Some(MANY_GROUPS),
             _ => None,
         }
     }

@@ -8,11 +8,10 @@ use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm90::kernel::reach::{direct_when_packed, in_place, takes_groups, too_narrow};
 use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic, table_bytes};
 use crate::gemm::families::sm90::kernel::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
-use crate::gemm::kernel::SplitK;
 use crate::gemm::kernel::loading::takes;
+use crate::gemm::kernel::{ReadingShape, SplitK};
 use crate::gemm::model::candidate::{Candidate, STREAMED_WAVES};
 use crate::gemm::model::machine::Machine;
-use crate::gemm::problem::Divided;
 
 /// The kernels that take these operands and that `supported` accepts, best first.
 #[must_use]
@@ -28,7 +27,7 @@ pub fn candidates(
     request: &Request,
     supported: impl Fn(&Sm90Key) -> bool,
 ) -> Vec<Candidate> {
-    let in_groups = takes_groups(w.problem.grouping, w.a.major, w.b.major);
+    let in_groups = takes_groups(w.problem.reading.grouping(), w.a.major, w.b.major);
     let (a_along_m, b_along_n) = w.instruction.takes_mn_major();
     if !takes(a_along_m, w.a) || !takes(b_along_n, w.b) || !in_groups {
         return Vec::new();
@@ -38,7 +37,7 @@ pub fn candidates(
     let accumulators = w.tree.cost().products();
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swap_ab in swaps(request) {
-            let few_rows = w.problem.m < 64 && w.problem.n >= 64 && w.problem.patches.is_none();
+            let few_rows = w.problem.m < 64 && w.problem.n >= 64 && w.problem.reading.patches().is_none();
             // What is converted must be the tile's rows.
             let few_rows = few_rows || w.instruction.converts_b();
             let usual = match w.lines {
@@ -82,7 +81,7 @@ pub fn candidates(
 
 /// The arguments that tensor copies do not reach even where all tensors are packed, and those that are written in place.
 fn direct_of(w: &Workload<'_>) -> u64 {
-    direct_when_packed(w.tree, &w.problem, w.a.major) | in_place(w.tree, w.problem.grouping.divided())
+    direct_when_packed(w.tree, &w.problem, w.a.major) | in_place(w.tree, w.problem.reading.divided())
 }
 
 /// Whether the tile's rows are N: as asked, or each.
@@ -139,17 +138,15 @@ fn fitted(
         hints: request.hints.unwrap_or_default(),
         promoted,
         dependent_launch: false,
-        divided: w.problem.grouping.divided(),
+        reading: ReadingShape::of(w.problem.reading, w.a.major, w.problem.boxed().map_or(0, |boxes| boxes.axes)),
+        formats: w.problem.formats,
         in_tile: w.lines.is_some(),
-        patches: w.problem.boxed().map_or(0, |boxes| boxes.axes),
-        picked: w.problem.picked,
-        scaled: w.problem.scaled,
         fast_math: false,
     };
     if !key.holds_accumulators() {
         return None;
     }
-    let table = table_bytes(key.divided, w.problem.batch);
+    let table = table_bytes(key.reading.divided(), w.problem.batch);
     let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES).checked_sub(table)?;
     let in_steps_of = |step: usize| {
         let direct = packed | too_narrow(w.tree, step, swap_ab);
@@ -243,7 +240,7 @@ fn splits(machine: &Machine, w: &Workload<'_>, request: &Request, key: &Sm90Key)
     if let Some(split_k) = request.split_k {
         return vec![split_k];
     }
-    if key.divided != Divided::Nothing {
+    if key.reading.divided().is_some() {
         return vec![SplitK::None];
     }
     let units = w.units(key, 1);

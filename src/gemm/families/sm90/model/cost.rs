@@ -28,7 +28,7 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
     let accumulators = key.tile.accumulator_registers() * if key.promoted { 2 } else { 1 };
     // A block's: of A's rows and of every B.
     let rows = if key.swap_ab { key.tile.columns / 4 } else { key.tile.warpgroup_rows() / 32 };
-    let scales = if key.scaled { rows + key.accumulators } else { 0 };
+    let scales = if key.formats.are_scaled() { rows + key.accumulators } else { 0 };
     // Of converted operands: a k-tile's bytes, and two steps' 16 bits.
     let converted = if key.instruction.converts_b() { 16 * (key.tile.warpgroup_rows() / 64) } else { 0 };
     let direct = (e.loads + e.stores).saturating_sub(traffic.inputs.len() + traffic.outputs.len());
@@ -71,7 +71,7 @@ fn conversion_clocks(constants: &Sm90Constants, key: &Sm90Key) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn picking_clocks(constants: &Sm90Constants, key: &Sm90Key) -> f64 {
     let rows = if key.swap_ab { key.tile.columns } else { key.tile.rows };
-    if key.picked { constants.pick * rows as f64 / 8.0 } else { 0.0 }
+    if key.reading.is_picked() { constants.pick * rows as f64 / 8.0 } else { 0.0 }
 }
 
 /// Clocks of one stage, what takes most of them, and the bytes per multiply-add, which cost power.
@@ -102,7 +102,7 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let l2 = l2_bytes * constants.busy_clock / machine.l2_bytes_per_clock();
     let latency = constants.latency / key.stages as f64;
     let (conversion, picking) = (conversion_clocks(constants, key), picking_clocks(constants, key));
-    let fence = if key.picked { constants.pick_fence } else { 0.0 };
+    let fence = if key.reading.is_picked() { constants.pick_fence } else { 0.0 };
     let longest = tensor.max(shared).max(l2).max(latency).max(conversion).max(picking);
     let bound = if tensor >= longest || conversion >= longest {
         Bound::Arithmetic
@@ -215,7 +215,7 @@ fn run_clocks(
     // When the last tile's sum is complete and its epilogue begins, all operands have long arrived.
     let last = if split_k == SplitK::None { 0.0 } else { (shared + last_epilogue / splits as f64).min(all) };
     let clustered = if key.cluster == Cluster::NONE { 0.0 } else { constants.cluster_start };
-    let numbers = if key.picked { constants.pick_start } else { 0.0 };
+    let numbers = if key.reading.is_picked() { constants.pick_start } else { 0.0 };
     Clocks {
         product: all - last,
         outside: constants.start + clustered + numbers + cut + last,
@@ -252,7 +252,7 @@ pub(crate) fn predict(
     let sums = if splits > 1 { e.products() as f64 * m * n * 8.0 * splits as f64 } else { 0.0 };
     let all_b = e.products() as f64 * k * n;
     // Patches overlap: memory has each element of the images once.
-    let of_a = p.patches.map_or(m * k, |elements| elements as f64);
+    let of_a = p.images().map_or(m * k, |elements| elements as f64);
     let bytes = l * (of_a * a_size as f64 + all_b * b_size as f64 + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
     // Bytes moved on the chip cost power; this also breaks ties.

@@ -3,7 +3,7 @@
 use crate::evt::{ValidTree, WholeLines};
 use crate::gemm::families::sm90::kernel::{Sm90Key, Units, Wgmma};
 use crate::gemm::kernel::Within;
-use crate::gemm::problem::{Divided, OperandLayout, Problem};
+use crate::gemm::problem::{OperandLayout, Problem};
 
 /// What a kernel is chosen for.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +43,9 @@ impl Workload<'_> {
 
     /// The work of a kernel, as far as it is known: of groups, on average half a row of clusters of each is not used.
     pub(crate) fn units(&self, key: &Sm90Key, splits: usize) -> Units {
-        let Problem { m, batch, grouping, .. } = self.problem;
+        let Problem { m, batch, reading, .. } = self.problem;
         let units = Units::of(key, &self.problem, splits);
-        if grouping.divided() != Divided::Rows {
+        if !reading.divides_rows() {
             return units;
         }
         let rows = key.product_tile().0 * key.cluster.m;

@@ -6,16 +6,17 @@ pub(crate) mod wanted;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, Launch};
 
-use self::patches::put_pixels;
+use self::patches::put_patches;
 use self::tensor_maps::{Tensors, is_batched};
-use super::kernel::{COMMON_BYTES, PARAMETER_ALIGNMENT, PICKED_ROWS_BYTES, SharedMap, Sm90Key, Traffic, Units};
+use super::kernel::{COMMON, PARAMETER_ALIGNMENT, PICKED_ROWS, SharedMap, Sm90Key, Traffic, Units};
 use crate::evt::ValidTree;
+use crate::gemm::kernel::device_struct::{DeviceValue, Filler};
 use crate::gemm::kernel::launch::Memory;
-use crate::gemm::kernel::parameters::{ParameterBytes, scales_bytes};
+use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, OperandView};
-use crate::gemm::run::fill::{put_groups, put_index};
-use crate::gemm::run::launch::{Filling, Run, extent_name, put_sums};
+use crate::gemm::run::fill::{index_values, put_groups};
+use crate::gemm::run::launch::{Filling, Run, sums};
 
 /// The shape of a launch. Every kernel is persistent.
 pub(crate) fn shape(
@@ -43,8 +44,8 @@ pub(crate) fn shape(
 
 /// The tensors of a run.
 pub(crate) fn tensors<'a>(run: &Run<'a>) -> Tensors<'a> {
-    let Run { tree, problem, a, b, arguments, patches, .. } = *run;
-    Tensors { tree, problem, a, b, arguments, patches }
+    let Run { tree, problem, a, b, arguments, reading, .. } = *run;
+    Tensors { tree, problem, a, b, arguments, patches: reading.patches() }
 }
 
 /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` describes its fields.
@@ -56,40 +57,38 @@ pub(crate) fn parameter(key: &Sm90Key, run: &Run<'_>, filling: &Filling<'_>) -> 
     let at = maps.len() + key.common_bytes();
     let mut bytes = run.room(at, PARAMETER_ALIGNMENT, filling)?;
     bytes.put_maps(0, &maps);
-    bytes.put_named_ints(maps.len(), &run.extents(grid), extent_name);
+    let mut to = Filler { bytes: &mut bytes, at: maps.len() };
     let bit_of_b = |(i, b): (usize, &DeviceTensor)| i32::from(is_batched(b, 2)) << i;
     let batched = [i32::from(is_batched(a, 2)), b.iter().enumerate().map(bit_of_b).sum()];
-    bytes.put_named_ints(maps.len() + 32, &batched, |i| ["a_is_batched", "b_are_batched"][i].to_owned());
     let blocks_of_k = run.blocks_of_k(grid, key.instruction.tile_k());
     let units = Units::of(key, &problem, grid.splits);
     let clusters = grid.blocks as usize / key.cluster.blocks();
     let deal = units.deal(grid.streamed, blocks_of_k, clusters);
-    bytes.put_named_ints(maps.len() + 40, &deal, |i| format!("deal.{i}"));
-    put_sums(&mut bytes, maps.len() + 112, places, workspace);
-    if let Some(bounds) = run.bounds {
-        put_groups(&mut bytes, maps.len() + COMMON_BYTES, bounds, run.problem.batch);
+    let numbers = run.extents(grid).into_iter().chain(batched).chain(deal).map(DeviceValue::from);
+    to.put(&COMMON, &String::new, numbers.chain(sums(places, workspace)));
+    if let Some(bounds) = run.reading.bounds() {
+        put_groups(&mut to, bounds, run.problem.batch);
     }
-    if let (Some(patches), 1..) = (&run.patches, key.patches) {
+    if let (Some(patches), Some(_)) = (&run.reading.patches(), key.reading.patches()) {
         let taps = patches.window.size.iter().product();
         let of_filters = || tensors(run).steps_of_b().map(|steps| steps.counts(problem.n, taps));
         // What transposed patches are multiplied by is a batch like any other.
-        let steps = if key.has_transposed_patches() { Some([0; 2]) } else { of_filters() };
+        let steps = if key.reading.is_transposed() { Some([0; 2]) } else { of_filters() };
         let steps = steps.ok_or_else(|| {
             let reason = "the filters of its groups lie apart: give a contiguous copy";
             Error::NoKernel { kernel: run.variant.key.to_string(), reason }
         })?;
-        put_pixels(&mut bytes, maps.len() + COMMON_BYTES, patches, key.box_channels(), steps);
+        put_patches(&mut to, patches, key.box_channels(), steps);
     }
-    if let (Some(Picked { index }), true) = (run.picked, key.picked) {
-        let (offset, view) = (at - PICKED_ROWS_BYTES, OperandView::of_a(a));
-        bytes.put_address(offset, (Memory::A, view.address), 0, || "picked.matrix".to_owned());
-        let row_bytes = view.outer as u64 * view.element.size() as u64;
-        bytes.put_named_words(offset + 8, &[row_bytes], |_| "picked.row_bytes".to_owned());
-        let numbers = [view.outer_extent, key.index_site()];
-        put_index(&mut bytes, offset + 16, (Memory::Index, "picked"), index, numbers);
+    if let (Some(Picked { index }), true) = (run.reading.picked(), key.reading.is_picked()) {
+        let view = OperandView::of_a(a);
+        let (row_bytes, site) = (view.outer * view.element.size().cast_signed(), key.reading.index_site());
+        let matrix = [DeviceValue::address(Memory::A, view.address), row_bytes.into()];
+        let index = index_values(Memory::Index, index, [view.outer_extent, site]);
+        to.put(&PICKED_ROWS, &|| "picked".to_owned(), matrix.into_iter().chain(index));
     }
     if let Some(scales) = run.scales {
-        scales.put(&mut bytes, at - scales_bytes(key.accumulators), |i| run.scales_of_b(i));
+        scales.put(&mut to, |i| run.scales_of_b(i));
     }
     Ok((bytes, at))
 }

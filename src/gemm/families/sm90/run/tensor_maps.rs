@@ -9,6 +9,7 @@ use crate::gemm::families::sm90::kernel::reach::{in_place, takes_groups, too_nar
 use crate::gemm::families::sm90::kernel::shared::{
     MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes,
 };
+use crate::gemm::kernel::ReadingShape;
 use crate::gemm::kernel::launch::{MapDescription, Memory};
 use crate::gemm::kernel::loading::takes;
 use crate::gemm::kernel::views::bit;
@@ -16,7 +17,7 @@ use crate::gemm::problem::channels::StepsOfB;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::sliding::MOST_AXES;
-use crate::gemm::problem::{Error, Grouping, Major, OperandLayout, OperandView, Problem};
+use crate::gemm::problem::{Error, Major, OperandLayout, OperandView, Problem};
 use crate::{Argument, ElementType};
 
 /// The arguments of a run that tensor copies of a kernel can't reach; see [`Sm90Key::direct`].
@@ -36,7 +37,7 @@ pub(crate) fn direct(tree: &ValidTree, key: &Sm90Key, problem: &Problem, argumen
         // Rows that an index places are stored by lanes, and batches of two digits are accessed by them.
         let holds_boxes = || !has_digits(tensor) || holds_boxes(tensor, key, problem);
         let reached = || !has_batch_digits(tensor) && reaches(tensor) && holds_boxes();
-        if is_matrix && (!reached() || (is_output && problem.scattered)) {
+        if is_matrix && (!reached() || (is_output && problem.placing.is_scattered())) {
             direct |= bit(i);
         }
     }
@@ -65,7 +66,9 @@ fn holds_boxes(tensor: &DeviceTensor, key: &Sm90Key, problem: &Problem) -> bool 
     let (rows, columns) = epilogue_box(key.swap_ab, key.staging.step, tensor.element_type());
     let extents = &tensor.shape()[tensor.rank() - 4..];
     let whole = |upper: usize, lower: usize, of_box: usize| upper <= 1 || lower.is_multiple_of(of_box);
-    problem.grouping == Grouping::None && whole(extents[0], extents[1], rows) && whole(extents[2], extents[3], columns)
+    problem.reading.grouping().is_none()
+        && whole(extents[0], extents[1], rows)
+        && whole(extents[2], extents[3], columns)
 }
 
 /// Whether an argument, which has `rank` axes without the batch axis, differs from batch to batch.
@@ -251,7 +254,7 @@ fn patch_map(key: &Sm90Key, x: &DeviceTensor, patches: &Patches) -> Result<Tenso
         upper_corner: &upper,
         steps: &of_window,
         channels: key.box_channels() as u32,
-        pixels: if key.has_transposed_patches() { key.instruction.tile_k() } else { key.box_rows(true) } as u32,
+        pixels: if key.reading.is_transposed() { key.instruction.tile_k() } else { key.box_rows(true) } as u32,
         swizzle: Swizzle::Bytes128,
         l2_promotion: L2Promotion::Bytes256,
     })?)
@@ -266,13 +269,13 @@ pub(crate) fn variant(
     direct: u64,
     problem: &Problem,
 ) -> Option<Sm90Key> {
-    let direct = direct | too_narrow(tree, key.staging.step, key.swap_ab) | in_place(tree, key.divided);
-    let patches = problem.boxed().map_or(0, |boxes| boxes.axes);
-    let key = Sm90Key { a: a.major, b: b.major, direct, patches, ..*key };
+    let direct = direct | too_narrow(tree, key.staging.step, key.swap_ab) | in_place(tree, problem.reading.divided());
+    let reading = ReadingShape::of(problem.reading, a.major, problem.boxed().map_or(0, |boxes| boxes.axes));
+    let key = Sm90Key { a: a.major, b: b.major, direct, reading, ..*key };
     let (a_along_m, b_along_n) = key.instruction.takes_mn_major();
     let loads = takes(a_along_m, a) && takes(b_along_n, b) && key.holds_accumulators() && key.divides_among_cluster();
-    let table = table_bytes(key.divided, problem.batch);
-    let loads = loads && takes_groups(problem.grouping, key.a, key.b);
+    let table = table_bytes(key.reading.divided(), problem.batch);
+    let loads = loads && takes_groups(problem.reading.grouping(), key.a, key.b);
     let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes().saturating_add(table) <= MAX_SHARED_BYTES;
     (loads && fits).then_some(key)
 }

@@ -9,9 +9,26 @@
 
 use epilogue_runtime::DeviceTensor;
 
-use super::groups::Grouping;
 use super::scatter_error::ScatterError;
 use crate::ElementType;
+
+/// Where the rows of results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Placing {
+    /// In their order.
+    #[default]
+    InOrder,
+    /// Where an index [says](super::grouped::Rows::scattered).
+    Scattered,
+}
+
+impl Placing {
+    /// Whether an index places the rows.
+    #[must_use]
+    pub const fn is_scattered(self) -> bool {
+        matches!(self, Self::Scattered)
+    }
+}
 
 /// The tensor that places rows.
 #[derive(Clone, Copy, Debug)]
@@ -33,20 +50,5 @@ impl Scattered<'_> {
             ElementType::I32 => Err(ScatterError::Index { given: self.index.shape().to_vec(), rows }),
             given => Err(ScatterError::Element { given }),
         }
-    }
-}
-
-/// Whether the rows of a product may be placed by an index: they must be those of one matrix.
-///
-/// # Errors
-/// [`ScatterError::Product`].
-pub(crate) fn check(grouping: Grouping, batched: bool, patches: bool) -> Result<(), ScatterError> {
-    let refused = |what| Err(ScatterError::Product { what });
-    match grouping {
-        _ if patches => refused("patches of images as A"),
-        Grouping::Padded => refused("groups of a matrix each"),
-        Grouping::Depth => refused("groups of K"),
-        Grouping::None if batched => refused("a batch of matrices"),
-        Grouping::None | Grouping::Shared => Ok(()),
     }
 }

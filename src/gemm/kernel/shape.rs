@@ -1,0 +1,129 @@
+//! What of a reading a kernel's text depends on.
+
+use std::fmt;
+
+use epilogue_runtime::Site;
+
+use crate::gemm::problem::{Divided, Major, Reading};
+
+/// How a kernel reads A: a [`Reading`] without what runs may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum ReadingShape {
+    /// The rows of matrices.
+    #[default]
+    Rows,
+    /// Rows that an index picks.
+    Picked,
+    /// Rows, or K, divided into groups.
+    Groups(Divided),
+    /// Rows that an index picks, divided into groups.
+    PickedGroups,
+    /// Patches of images.
+    Patches(PatchShape),
+}
+
+/// How a kernel reads patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PatchShape {
+    /// What a patch is.
+    pub kind: PatchKind,
+    /// The axes of the images that the kernel counts.
+    pub axes: usize,
+}
+
+/// What a patch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PatchKind {
+    /// A row of A.
+    Row,
+    /// A column of A.
+    Transposed,
+    /// A row of A, with zeros between the images' elements.
+    Dilated,
+}
+
+impl ReadingShape {
+    /// The shape of a reading of an A that is contiguous along `a`. Patches are of so many axes.
+    #[must_use]
+    pub const fn of(reading: Reading, a: Major, axes: usize) -> Self {
+        match (reading, a) {
+            (Reading::Rows, _) => Self::Rows,
+            (Reading::Picked, _) => Self::Picked,
+            (Reading::Groups(grouping), _) => Self::Groups(grouping.divided()),
+            (Reading::PickedGroups, _) => Self::PickedGroups,
+            (Reading::Patches(_), Major::Mn) => Self::Patches(PatchShape { kind: PatchKind::Transposed, axes }),
+            (Reading::Patches(patches), Major::K) => {
+                let kind = if patches.dilated { PatchKind::Dilated } else { PatchKind::Row };
+                Self::Patches(PatchShape { kind, axes })
+            }
+        }
+    }
+
+    /// Whether an index picks the rows.
+    #[must_use]
+    pub const fn is_picked(self) -> bool {
+        matches!(self, Self::Picked | Self::PickedGroups)
+    }
+
+    /// What is divided into groups.
+    #[must_use]
+    pub const fn divided(self) -> Option<Divided> {
+        match self {
+            Self::Groups(divided) => Some(divided),
+            Self::PickedGroups => Some(Divided::Rows),
+            Self::Rows | Self::Picked | Self::Patches(_) => None,
+        }
+    }
+
+    /// Whether rows are divided into groups.
+    #[must_use]
+    pub const fn divides_rows(self) -> bool {
+        matches!(self.divided(), Some(Divided::Rows))
+    }
+
+    /// How patches are read, if A is patches.
+    #[must_use]
+    pub const fn patches(self) -> Option<PatchShape> {
+        match self {
+            Self::Patches(patches) => Some(patches),
+            _ => None,
+        }
+    }
+
+    /// The same after a copy of the rows that an index picks.
+    #[must_use]
+    pub const fn in_order(self) -> Self {
+        match self {
+            Self::Picked => Self::Rows,
+            Self::PickedGroups => Self::Groups(Divided::Rows),
+            other => other,
+        }
+    }
+
+    /// Whether patches are columns.
+    #[must_use]
+    pub const fn is_transposed(self) -> bool {
+        matches!(self, Self::Patches(PatchShape { kind: PatchKind::Transposed, .. }))
+    }
+
+    /// The error sites of a kernel: the bounds of groups, then the index that picks rows.
+    pub(crate) fn sites(self) -> impl Iterator<Item = Site> {
+        let index = self.is_picked().then(|| Site::Index { tensor: "A".to_owned(), dimension: 0 });
+        self.divided().map(|_| Site::Bound).into_iter().chain(index)
+    }
+
+    /// The error site that a kernel reports for an out-of-range row index.
+    pub(crate) const fn index_site(self) -> usize {
+        if self.divided().is_some() { 1 } else { 0 }
+    }
+}
+
+/// Groups and picked rows, each behind a comma. Families say themselves what their patches are.
+impl fmt::Display for ReadingShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(divided) = self.divided() {
+            write!(f, ", {divided}")?;
+        }
+        f.write_str(if self.is_picked() { ", picked rows" } else { "" })
+    }
+}

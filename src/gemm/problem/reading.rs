@@ -1,0 +1,188 @@
+//! How A is read, as one value: the rows of the product, and the batch, that a kernel finds in A's memory.
+//!
+//! | reading | rows of A | batch |
+//! |---|---|---|
+//! | rows | in their order | matrices |
+//! | picked | named by an index, of one matrix | copies of B |
+//! | groups | divided by bounds; or K is | groups |
+//! | picked groups | named by an index, then divided by bounds | groups |
+//! | patches | patches of images: rows, columns, or those of a gradient | groups of channels |
+//!
+//! Three types have these variants. Each adds what its layer knows, so no layer carries a flag:
+//!
+//! | type | layer | adds |
+//! |---|---|---|
+//! | [`TensorReading`] | an operand and a run | tensors |
+//! | [`Reading`] | a product | how groups and patches lie |
+//! | [`ReadingShape`](crate::gemm::kernel::shape::ReadingShape) | a kernel | nothing: its text depends on no more |
+//!
+//! The scales of an operand are its [format](super::format). An index that places rows is of the [results](super::placing).
+//! [`Property`](super::property) says which of these exclude each other.
+
+use super::bounds::Bounds;
+use super::groups::{Divided, Grouping};
+use super::patch_boxes::{PatchBoxes, Unboxed};
+use super::picked::Picked;
+use crate::evt::BroadcastClass;
+
+/// How the A of a product is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Reading {
+    /// The rows of matrices, in their order.
+    #[default]
+    Rows,
+    /// Rows that an index [picks](super::grouped::Rows::picked) from one matrix.
+    Picked,
+    /// Rows, or K, divided into groups, which are the batch.
+    Groups(Grouping),
+    /// Rows that an index picks from one matrix, divided into groups.
+    PickedGroups,
+    /// [Patches](super::window::patches) of images.
+    Patches(PatchReading),
+}
+
+/// How patches of images are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PatchReading {
+    /// Elements of the images; with [groups](super::window::Window::groups) of channels, those of one. `None` counts those of
+    /// the patches.
+    pub elements: Option<usize>,
+    /// How tensor copies load these patches, or why they don't.
+    pub boxes: Result<PatchBoxes, Unboxed>,
+    /// Whether zeros lie between the images' elements, as in the [gradient](super::gradients::gradient_patches) of images over
+    /// which a window moved by more than 1.
+    pub dilated: bool,
+}
+
+impl Reading {
+    /// Whether an index picks the rows.
+    #[must_use]
+    pub const fn is_picked(self) -> bool {
+        matches!(self, Self::Picked | Self::PickedGroups)
+    }
+
+    /// How rows or K are divided; `None` without groups.
+    #[must_use]
+    pub const fn grouping(self) -> Option<Grouping> {
+        match self {
+            Self::Groups(grouping) => Some(grouping),
+            Self::PickedGroups => Some(Grouping::Shared),
+            Self::Rows | Self::Picked | Self::Patches(_) => None,
+        }
+    }
+
+    /// What is divided into groups.
+    #[must_use]
+    pub const fn divided(self) -> Option<Divided> {
+        match self.grouping() {
+            Some(grouping) => Some(grouping.divided()),
+            None => None,
+        }
+    }
+
+    /// Whether rows are divided into groups.
+    #[must_use]
+    pub const fn divides_rows(self) -> bool {
+        matches!(self.divided(), Some(Divided::Rows))
+    }
+
+    /// How patches are read, if A is patches.
+    #[must_use]
+    pub const fn patches(self) -> Option<PatchReading> {
+        match self {
+            Self::Patches(patches) => Some(patches),
+            _ => None,
+        }
+    }
+
+    /// Whether an argument of this class may have, or has, one value per batch.
+    #[must_use]
+    pub const fn is_per_batch(self, class: BroadcastClass) -> bool {
+        match (self.grouping(), class) {
+            (Some(Grouping::Shared), BroadcastClass::Tensor | BroadcastClass::ColumnVector) => false,
+            (_, _) => true,
+        }
+    }
+
+    /// The same with rows that an index picks.
+    pub(crate) const fn picked(self) -> Self {
+        match self {
+            Self::Groups(_) | Self::PickedGroups => Self::PickedGroups,
+            Self::Rows | Self::Picked | Self::Patches(_) => Self::Picked,
+        }
+    }
+
+    /// The same after a copy of the rows that an index picks.
+    pub(crate) const fn in_order(self) -> Self {
+        match self {
+            Self::Picked => Self::Rows,
+            Self::PickedGroups => Self::Groups(Grouping::Shared),
+            other => other,
+        }
+    }
+
+    /// The same divided into groups.
+    pub(crate) const fn divided_by(self, grouping: Grouping) -> Self {
+        match (self, grouping) {
+            (Self::Picked | Self::PickedGroups, Grouping::Shared) => Self::PickedGroups,
+            (_, _) => Self::Groups(grouping),
+        }
+    }
+}
+
+/// How A is read, with the tensors that say so: of a user's operand, with a window (`W`) as it was given; of a run, with the
+/// patches under it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TensorReading<'a, W> {
+    Rows,
+    Picked(Picked<'a>),
+    Groups(Bounds<'a>),
+    PickedGroups(Picked<'a>, Bounds<'a>),
+    Patches(W),
+}
+
+impl<'a, W: Copy> TensorReading<'a, W> {
+    /// The index that picks the rows.
+    pub(crate) const fn picked(&self) -> Option<Picked<'a>> {
+        match self {
+            Self::Picked(picked) | Self::PickedGroups(picked, _) => Some(*picked),
+            Self::Rows | Self::Groups(_) | Self::Patches(_) => None,
+        }
+    }
+
+    /// The bounds of groups.
+    pub(crate) const fn bounds(&self) -> Option<Bounds<'a>> {
+        match self {
+            Self::Groups(bounds) | Self::PickedGroups(_, bounds) => Some(*bounds),
+            Self::Rows | Self::Picked(_) | Self::Patches(_) => None,
+        }
+    }
+
+    /// The window, or the patches under it.
+    pub(crate) const fn patches(&self) -> Option<W> {
+        match self {
+            Self::Patches(patches) => Some(*patches),
+            _ => None,
+        }
+    }
+
+    /// The same with patches that are made of the window.
+    ///
+    /// # Errors
+    /// Those of `patches`.
+    pub(crate) fn with_patches<P, E>(self, patches: impl FnOnce(W) -> Result<P, E>) -> Result<TensorReading<'a, P>, E> {
+        Ok(match self {
+            Self::Rows => TensorReading::Rows,
+            Self::Picked(picked) => TensorReading::Picked(picked),
+            Self::Groups(bounds) => TensorReading::Groups(bounds),
+            Self::PickedGroups(picked, bounds) => TensorReading::PickedGroups(picked, bounds),
+            Self::Patches(window) => TensorReading::Patches(patches(window)?),
+        })
+    }
+
+    /// The tensors, in the order of a launch's arguments.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = &'a epilogue_runtime::DeviceTensor> + use<'a, W> {
+        let bounds = self.bounds().map(|bounds| bounds.tensor);
+        bounds.into_iter().chain(self.picked().map(|picked| picked.index))
+    }
+}
