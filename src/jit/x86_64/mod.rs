@@ -10,7 +10,7 @@ mod tests;
 
 pub(in crate::jit) use self::assembler::Width;
 use self::assembler::{
-    ARGUMENTS, Assembler, CYCLE, General, LANE, Loop, Memory as At, Opcode, Operand as Encoded, SAVED, STREAMS, opcode,
+    ARGUMENTS, Assembler, CYCLE, General, LANE, Memory as At, Opcode, Operand as Encoded, SAVED, STREAMS, opcode,
 };
 use self::instruction::Encoding;
 use super::body::{Binary, Lane, Node, Unary};
@@ -31,6 +31,14 @@ const FIRST_CHOOSES: u8 = 0xca;
 
 /// The mask register that comparisons use.
 const MASK: Vector = Vector(1);
+
+/// A loop that has begun: where the distance to its end goes, where it starts, and the lanes at a time.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::jit) struct Loop {
+    skip: usize,
+    start: usize,
+    by: u8,
+}
 
 impl X86 {
     /// The assembler's operand.
@@ -220,11 +228,14 @@ impl Isa for X86 {
     }
 
     fn first_lane(&mut self) {
-        self.assembler.first_lane();
+        // xor eax, eax
+        self.assembler.bytes(&[0x31, 0xc0]);
     }
 
     fn cycle(&mut self, period: u32) {
-        self.assembler.cycle(period);
+        // mov rdx, rax; and edx, period - 1
+        self.assembler.bytes(&[0x48, 0x89, 0xc2, 0x81, 0xe2]);
+        self.assembler.bytes(&(period - 1).to_le_bytes());
     }
 
     fn lane(&mut self, to: Vector) {
@@ -233,11 +244,19 @@ impl Isa for X86 {
     }
 
     fn begin_loop(&mut self, by: usize) -> Loop {
-        self.assembler.begin_loop(by as u8)
+        let by = by as u8;
+        // lea rdx, [rax + by]; cmp rdx, rsi; ja end
+        self.assembler.bytes(&[0x48, 0x8d, 0x50, by, 0x48, 0x39, 0xf2, 0x0f, 0x87]);
+        let skip = self.here();
+        self.assembler.bytes(&[0; 4]);
+        Loop { skip, start: self.here(), by }
     }
 
-    fn end_loop(&mut self, started: Loop) {
-        self.assembler.end_loop(started);
+    fn end_loop(&mut self, Loop { skip, start, by }: Loop) {
+        // add rax, by; lea rdx, [rax + by]; cmp rdx, rsi; jbe start
+        self.assembler.bytes(&[0x48, 0x83, 0xc0, by, 0x48, 0x8d, 0x50, by, 0x48, 0x39, 0xf2, 0x0f, 0x86]);
+        self.assembler.distance(start);
+        self.assembler.skip_from(skip);
     }
 
     fn here(&self) -> usize {
@@ -245,23 +264,46 @@ impl Isa for X86 {
     }
 
     fn repeat(&mut self, start: usize, by: usize, until: usize) {
-        self.assembler.repeat(start, by, until);
+        // add rax, by; cmp rax, until; jb start
+        self.assembler.bytes(&[0x48, 0x05]);
+        self.assembler.bytes(&(by as i32).to_le_bytes());
+        self.assembler.bytes(&[0x48, 0x3d]);
+        self.assembler.bytes(&(until as i32).to_le_bytes());
+        self.assembler.bytes(&[0x0f, 0x82]);
+        self.assembler.distance(start);
     }
 
     fn next_address(&mut self, argument: usize) {
-        self.assembler.next_address(argument);
+        // mov rcx, [rsi + …]; add [rdi + …], rcx
+        let offset = (8 * argument as i32).to_le_bytes();
+        self.assembler.bytes(&[0x48, 0x8b, 0x8e]);
+        self.assembler.bytes(&offset);
+        self.assembler.bytes(&[0x48, 0x01, 0x8f]);
+        self.assembler.bytes(&offset);
     }
 
     fn next_row(&mut self, start: usize) {
-        self.assembler.next_row(start);
+        // sub rdx, 1; jnz start
+        self.assembler.bytes(&[0x48, 0x83, 0xea, 0x01, 0x0f, 0x85]);
+        self.assembler.distance(start);
     }
 
     fn load_next(&mut self, to: Address, argument: usize) {
-        self.assembler.load_next(general(to), argument);
+        let to = general(to);
+        // mov to, [rdi + …]; add to, [rsi + …]
+        self.assembler.load_argument(to, argument);
+        self.assembler.bytes(&[0x48 | (to.0 >> 3 << 2), 0x03, 0x86 | ((to.0 & 7) << 3)]);
+        self.assembler.bytes(&(8 * argument as i32).to_le_bytes());
     }
 
     fn prefetch(&mut self, base: Address, bytes: usize, offset: usize) {
-        self.assembler.prefetch(general(base), bytes, offset);
+        let base = general(base).0;
+        // prefetcht0 [base + rax * bytes + offset]
+        if base > 7 {
+            self.assembler.bytes(&[0x41]);
+        }
+        self.assembler.bytes(&[0x0f, 0x18, 0x8c, (bytes.trailing_zeros() as u8) << 6 | (base & 7)]);
+        self.assembler.bytes(&(offset as i32).to_le_bytes());
     }
 
     fn constant(&mut self, bits: u64) -> Memory {
