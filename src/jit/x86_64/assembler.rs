@@ -4,7 +4,7 @@
 //! The encoder is written here because that of `iced-x86` takes 20 s of processor time to compile. Encodings are those
 //! of the Intel 64 Architectures Software Developer's Manual, volume 2. The tests compare them with GNU's assembler.
 
-use crate::jit::isa::Vector;
+use crate::jit::isa::{Address, Counter, Memory, Operand, Vector};
 
 /// The width of vectors, and so how instructions are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,24 +66,17 @@ pub(super) const STREAMS: [General; 11] = [
     SAVED[4],
 ];
 
-/// Where in memory an operand lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
-    /// `base + index · scale + offset`; the scale is 1, 2, 4 or 8.
-    Indexed { base: General, index: General, scale: u8, offset: i32 },
-    /// Bytes from a general register on.
-    Offset { base: General, offset: i32 },
-    /// Bytes from the stack's end on.
-    Stack(i32),
-    /// A constant, by its number: a vector after the code.
-    Constant(usize),
+/// The register of a stream's address.
+pub(super) fn general(Address(number): Address) -> General {
+    STREAMS[usize::from(number)]
 }
 
-/// The last operand of most instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
-    Vector(Vector),
-    Memory(Memory),
+/// The register of a counter.
+const fn index(counter: Counter) -> General {
+    match counter {
+        Counter::Lane => LANE,
+        Counter::Cycle => CYCLE,
+    }
 }
 
 /// The part of a vector that an instruction works on.
@@ -215,9 +208,9 @@ impl Assembler {
         let Opcode { prefix, map, code, part, wide, double } = opcode;
         let (x, b) = match last {
             Operand::Vector(last) => (last.0 >> 4, last.0 >> 3 & 1),
-            Operand::Memory(Memory::Indexed { base, index, .. }) => (index.0 >> 3, base.0 >> 3),
-            Operand::Memory(Memory::Offset { base, .. }) => (0, base.0 >> 3),
-            Operand::Memory(Memory::Stack(_) | Memory::Constant(_)) => (0, 0),
+            Operand::Memory(Memory::Lanes { base, counter, .. }) => (index(counter).0 >> 3, general(base).0 >> 3),
+            Operand::Memory(Memory::First(base)) => (0, general(base).0 >> 3),
+            Operand::Memory(Memory::Slot(_) | Memory::Constant(_)) => (0, 0),
         };
         let first = first.map_or(0, |first| first.0);
         // What extends registers' numbers is inverted.
@@ -254,25 +247,28 @@ impl Assembler {
         let to = (to & 7) << 3;
         match last {
             Operand::Vector(last) => self.code.push(0xc0 | to | (last.0 & 7)),
-            Operand::Memory(Memory::Indexed { base, index, scale, offset }) => {
+            Operand::Memory(Memory::Lanes { base, counter, bytes, vectors }) => {
+                let (base, index) = (general(base).0 & 7, index(counter).0 & 7);
+                let offset = (vectors * self.width.lanes() * bytes) as i32;
                 // Without an offset there are bases that can't be encoded.
-                let has_offset = offset != 0 || base.0 & 7 == 5;
-                let scale = scale.trailing_zeros() as u8;
-                self.bytes(&[to | 4 | (u8::from(has_offset) << 7), (scale << 6) | ((index.0 & 7) << 3) | (base.0 & 7)]);
+                let has_offset = offset != 0 || base == 5;
+                let scale = bytes.trailing_zeros() as u8;
+                self.bytes(&[to | 4 | (u8::from(has_offset) << 7), (scale << 6) | (index << 3) | base]);
                 if has_offset {
                     self.bytes(&offset.to_le_bytes());
                 }
             }
-            Operand::Memory(Memory::Offset { base, offset }) => {
-                self.code.push(0x80 | to | (base.0 & 7));
-                if base.0 & 7 == 4 {
+            Operand::Memory(Memory::First(base)) => {
+                let base = general(base).0 & 7;
+                self.code.push(0x80 | to | base);
+                if base == 4 {
                     self.code.push(0x24);
                 }
-                self.bytes(&offset.to_le_bytes());
+                self.bytes(&[0; 4]);
             }
-            Operand::Memory(Memory::Stack(offset)) => {
+            Operand::Memory(Memory::Slot(number)) => {
                 self.bytes(&[0x84 | to, 0x24]);
-                self.bytes(&offset.to_le_bytes());
+                self.bytes(&self.slot(number).to_le_bytes());
             }
             Operand::Memory(Memory::Constant(number)) => {
                 self.code.push(5 | to);
@@ -282,6 +278,11 @@ impl Assembler {
             }
         }
         None
+    }
+
+    /// Bytes from the stack's end to a vector.
+    pub(super) const fn slot(&self, number: usize) -> i32 {
+        (number * self.width.bytes()) as i32
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) {

@@ -9,12 +9,10 @@ mod instruction;
 mod tests;
 
 pub(in crate::jit) use self::assembler::Width;
-use self::assembler::{
-    ARGUMENTS, Assembler, CYCLE, General, LANE, Memory as At, Opcode, Operand as Encoded, SAVED, STREAMS, opcode,
-};
+use self::assembler::{ARGUMENTS, Assembler, General, LANE, Opcode, SAVED, STREAMS, general, opcode};
 use self::instruction::Encoding;
 use super::body::{Binary, Lane, Node, Unary};
-use super::isa::{Address, Counter, Form, Isa, Memory, OnTail, Operand, Vector};
+use super::isa::{Address, Form, Isa, Memory, OnTail, Operand, Vector};
 
 /// Code that grows.
 #[derive(Clone, Debug)]
@@ -41,59 +39,35 @@ pub(in crate::jit) struct Loop {
 }
 
 impl X86 {
-    /// The assembler's operand.
-    fn at(&self, memory: Memory) -> At {
-        let (lanes, vector) = (self.width.lanes(), self.width.bytes());
-        match memory {
-            Memory::Slot(number) => At::Stack((number * vector) as i32),
-            Memory::Constant(number) => At::Constant(number),
-            Memory::First(base) => At::Offset { base: general(base), offset: 0 },
-            Memory::Lanes { base, counter, bytes, vectors } => At::Indexed {
-                base: general(base),
-                index: if counter == Counter::Lane { LANE } else { CYCLE },
-                scale: bytes as u8,
-                offset: (vectors * lanes * bytes) as i32,
-            },
-        }
-    }
-
-    fn operand(&self, operand: Operand) -> Encoded {
-        match operand {
-            Operand::Vector(vector) => Encoded::Vector(vector),
-            Operand::Memory(memory) => Encoded::Memory(self.at(memory)),
-        }
-    }
-
-    fn write(&mut self, opcode: Opcode, to: Vector, first: Option<Vector>, last: Operand, byte: Option<u8>) {
-        let last = self.operand(last);
-        self.assembler.vector(opcode, to, first, last, byte);
-    }
-
     /// An instruction whose last operand is in memory.
     fn access(&mut self, opcode: Opcode, register: Vector, memory: Memory) {
-        self.write(opcode, register, None, Operand::Memory(memory), None);
+        self.assembler.vector(opcode, register, None, Operand::Memory(memory), None);
     }
 
     fn unary(&mut self, op: Unary, to: Vector, from: Operand) {
         let result = Operand::Vector(to);
         match (instruction::unary(op, self.width), from) {
-            ((opcode, Encoding::Plain(byte)), _) => self.write(opcode, to, None, from, byte),
-            ((opcode, Encoding::Part(part, byte)), _) => self.write(opcode, Vector(part), Some(to), from, Some(byte)),
-            ((opcode, Encoding::Reversed(byte)), Operand::Vector(from)) => self.write(opcode, from, None, result, byte),
+            ((opcode, Encoding::Plain(byte)), _) => self.assembler.vector(opcode, to, None, from, byte),
+            ((opcode, Encoding::Part(part, byte)), _) => {
+                self.assembler.vector(opcode, Vector(part), Some(to), from, Some(byte))
+            }
+            ((opcode, Encoding::Reversed(byte)), Operand::Vector(from)) => {
+                self.assembler.vector(opcode, from, None, result, byte)
+            }
             ((opcode, Encoding::HighHalf), Operand::Vector(from)) => {
                 let extract = match self.width {
                     Width::Bits256 => opcode::EXTRACT_HALF,
                     Width::Bits512 => opcode::EXTRACT_256,
                 };
-                self.write(extract, from, None, result, Some(1));
-                self.write(opcode, to, None, result, None);
+                self.assembler.vector(extract, from, None, result, Some(1));
+                self.assembler.vector(opcode, to, None, result, None);
             }
             ((opcode, Encoding::Packed { bytes }), Operand::Vector(first)) => {
-                self.write(opcode, to, Some(first), from, None);
+                self.assembler.vector(opcode, to, Some(first), from, None);
                 // Each half packs its own: the first and the third 64 bits are the lanes.
-                self.write(opcode::PERMUTE_I64, to, None, result, Some(0b1000));
+                self.assembler.vector(opcode::PERMUTE_I64, to, None, result, Some(0b1000));
                 if bytes == 1 {
-                    self.write(opcode::PACK_U8, to, Some(to), result, None);
+                    self.assembler.vector(opcode::PACK_U8, to, Some(to), result, None);
                 }
             }
             // By their form, these have a register.
@@ -103,7 +77,7 @@ impl X86 {
 
     /// By a mask on the stack, the lanes of `chosen` or else of `to`.
     fn choose(&mut self, to: Vector, chosen: Vector, mask: Vector) {
-        self.write(opcode::SELECT, to, Some(to), Operand::Vector(chosen), Some(mask.0 << 4));
+        self.assembler.vector(opcode::SELECT, to, Some(to), Operand::Vector(chosen), Some(mask.0 << 4));
     }
 
     /// Loads a mask that is a vector; `None` if there are mask registers.
@@ -130,10 +104,6 @@ impl X86 {
             self.unary(Unary::ShiftLeft(16), to, Operand::Vector(to));
         }
     }
-}
-
-fn general(Address(number): Address) -> General {
-    STREAMS[usize::from(number)]
 }
 
 impl Isa for X86 {
@@ -223,7 +193,8 @@ impl Isa for X86 {
     }
 
     fn number_lanes(&mut self, slot: Memory) {
-        let At::Stack(offset) = self.at(slot) else { return };
+        let Memory::Slot(slot) = slot else { return };
+        let offset = self.assembler.slot(slot);
         (0..self.width.lanes()).for_each(|lane| self.assembler.store_immediate(offset + 4 * lane as i32, lane as u32));
     }
 
@@ -239,8 +210,8 @@ impl Isa for X86 {
     }
 
     fn lane(&mut self, to: Vector) {
-        self.write(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
-        self.write(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
+        self.assembler.vector(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
+        self.assembler.vector(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
     }
 
     fn begin_loop(&mut self, by: usize) -> Loop {
@@ -315,7 +286,7 @@ impl Isa for X86 {
 
     fn load(&mut self, to: Vector, from: Operand) {
         let opcode = if matches!(from, Operand::Vector(_)) { opcode::MOVE } else { opcode::LOAD };
-        self.write(opcode, to, None, from, None);
+        self.assembler.vector(opcode, to, None, from, None);
     }
 
     fn store(&mut self, from: Vector, to: Memory) {
@@ -346,7 +317,7 @@ impl Isa for X86 {
             2 => (opcode::STORE_FIRST_16, Some(0)),
             _ => (opcode::STORE_FIRST_8, Some(0)),
         };
-        self.write(opcode, from, None, Operand::Memory(to), byte);
+        self.assembler.vector(opcode, from, None, Operand::Memory(to), byte);
     }
 
     fn compute(&mut self, node: &Node, to: Vector, operands: &[Operand]) {
@@ -354,12 +325,12 @@ impl Isa for X86 {
             (Node::Unary(op, _), &[a]) => self.unary(*op, to, a),
             (Node::Binary(op, ..), &[Operand::Vector(a), b]) => self.binary(*op, to, a, b),
             (Node::Select(..), &[Operand::Vector(mask), a, Operand::Vector(b)]) => {
-                self.write(opcode::SELECT, to, Some(b), a, Some(mask.0 << 4));
+                self.assembler.vector(opcode::SELECT, to, Some(b), a, Some(mask.0 << 4));
             }
             (Node::Select(..), &[Operand::Vector(a), b]) => {
-                self.write(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
+                self.assembler.vector(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
             }
-            (Node::Fma(..), &[Operand::Vector(b), c]) => self.write(opcode::FMA, to, Some(b), c, None),
+            (Node::Fma(..), &[Operand::Vector(b), c]) => self.assembler.vector(opcode::FMA, to, Some(b), c, None),
             _ => debug_assert!(false, "{node:?} of {operands:?}"),
         }
     }
@@ -367,10 +338,10 @@ impl Isa for X86 {
     fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: Operand) {
         let (opcode, byte) = instruction::binary(op, self.width);
         if self.width == Width::Bits512 && op.is_comparison() {
-            self.write(opcode, MASK, Some(a), b, byte);
-            self.write(opcode::FROM_MASK, to, None, Operand::Vector(MASK), None);
+            self.assembler.vector(opcode, MASK, Some(a), b, byte);
+            self.assembler.vector(opcode::FROM_MASK, to, None, Operand::Vector(MASK), None);
         } else {
-            self.write(opcode, to, Some(a), b, byte);
+            self.assembler.vector(opcode, to, Some(a), b, byte);
         }
     }
 
@@ -384,12 +355,13 @@ impl Isa for X86 {
             (_, Width::Bits512) => (opcode::SHUFFLE_128, 0x4e),
         };
         let first = (opcode != opcode::PERMUTE).then_some(from);
-        self.write(opcode, to, first, Operand::Vector(from), Some(how));
+        self.assembler.vector(opcode, to, first, Operand::Vector(from), Some(how));
     }
 
     fn make_mask(&mut self, slot: Memory, lanes: usize) {
-        match (self.width, self.at(slot)) {
-            (Width::Bits256, At::Stack(offset)) => {
+        match (self.width, slot) {
+            (Width::Bits256, Memory::Slot(slot)) => {
+                let offset = self.assembler.slot(slot);
                 for lane in 0..self.width.lanes() {
                     let bits = if lane < lanes { u32::MAX } else { 0 };
                     self.assembler.store_immediate(offset + 4 * lane as i32, bits);
@@ -413,7 +385,7 @@ impl Isa for X86 {
 
     fn load_tail(&mut self, lane: Lane, to: Vector, from: Memory, mask: Memory, spare: &[Vector]) {
         if let Some(mask) = self.mask(mask, spare) {
-            self.write(opcode::LOAD_WHERE, to, Some(mask), Operand::Memory(from), None);
+            self.assembler.vector(opcode::LOAD_WHERE, to, Some(mask), Operand::Memory(from), None);
         } else {
             self.assembler.where_masked(true);
             self.access(Self::widening(lane), to, from);
@@ -423,7 +395,7 @@ impl Isa for X86 {
 
     fn store_tail(&mut self, lane: Lane, from: Vector, to: Memory, mask: Memory, spare: &[Vector]) {
         if let Some(mask) = self.mask(mask, spare) {
-            return self.write(opcode::STORE_WHERE, from, Some(mask), Operand::Memory(to), None);
+            return self.assembler.vector(opcode::STORE_WHERE, from, Some(mask), Operand::Memory(to), None);
         }
         self.assembler.where_masked(false);
         let opcode = match lane.bytes() {
@@ -439,7 +411,7 @@ impl Isa for X86 {
             return self.choose(to, lanes, mask);
         }
         self.assembler.where_masked(false);
-        self.write(opcode::MOVE, to, None, Operand::Vector(lanes), None);
+        self.assembler.vector(opcode::MOVE, to, None, Operand::Vector(lanes), None);
     }
 
     fn combine_tail(&mut self, op: Binary, to: Vector, other: Vector, mask: Memory, spare: &[Vector]) {
