@@ -2,6 +2,8 @@
 //!
 //! A row of the table applies if none before it does. The limits are measured; those of this CPU are in [`Cpu`].
 
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others multiply no words"))]
+
 use crate::ElementType;
 
 /// How a tile is multiplied.
