@@ -5,7 +5,7 @@ use crate::ElementType;
 use crate::expr::Op;
 
 impl Body {
-    /// An operation of f32s, of which it takes as many as it has operands. `None` for what there is no vector code for, and
+    /// An operation of f32s; operands that it does not have are ignored. `None` for what there is no vector code for, and
     /// for what has masks: comparisons ([`compare`](Self::compare)) and selections.
     pub(crate) fn apply(&mut self, op: Op, [a, b, c]: [Value; 3]) -> Option<Value> {
         Some(match op {

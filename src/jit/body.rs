@@ -68,7 +68,7 @@ impl Lane {
     }
 }
 
-/// What an address given to the loop is of.
+/// The memory at an address that the loop is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
     /// Neighbouring lanes. What is written may be written past the caches.
@@ -91,7 +91,7 @@ pub(super) enum Target {
     State(usize, usize),
 }
 
-/// What all lanes of a row are combined to, by one operation.
+/// The combination of all lanes of a row, by one operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) op: Binary,
@@ -229,7 +229,7 @@ pub(super) enum Node {
     Constant(u64),
     /// Of an argument.
     Load(usize),
-    /// What an earlier stage of a [row program](super::rows) has left in a place.
+    /// The value that an earlier stage of a [row program](super::rows) has left in a place.
     Held(usize),
     Unary(Unary, Value),
     Binary(Binary, Value, Value),
@@ -272,7 +272,7 @@ pub(crate) struct Body {
     /// The same node is computed once.
     known: HashMap<Node, Value>,
     pub(super) arguments: Vec<Argument>,
-    /// What is stored where, after everything has been computed.
+    /// Values that are stored after everything has been computed, and where.
     pub(super) stores: Vec<(Target, Value)>,
     /// The period of cyclic streams.
     pub(super) period: Option<u32>,

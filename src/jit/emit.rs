@@ -25,7 +25,7 @@ pub(super) fn slots(isa: &impl Isa) -> usize {
 /// Measured on Zen 3: an exponential takes 0.70 ns a lane in one vector, 0.62 in two, 0.45 in four and 0.48 in six.
 pub(super) const SIDE_BY_SIDE: usize = 4;
 
-/// Of this many values, one may lose its register for that; more would cost more than waiting.
+/// One in this many values may lose its register for that; more would cost more than waiting.
 pub(super) const HELD: usize = 8;
 
 /// Code of a function `(arguments: *const *mut u8, lanes: usize)`, which computes a multiple of a vector's lanes. `None` if
@@ -55,7 +55,7 @@ pub(super) fn scaled<'b>(body: &'b Body, isa: &impl Isa) -> Cow<'b, Body> {
     if isa.has_scale() { Cow::Borrowed(body) } else { Cow::Owned(body.without_scale()) }
 }
 
-/// What [`Emitter::emit`] gives.
+/// The result of [`Emitter::emit`].
 struct Emitted {
     code: Vec<u8>,
     /// The number of values that lose their registers in the first loop.
@@ -77,13 +77,13 @@ pub(super) struct Emitter<'a, I> {
     pub(super) evicted: usize,
     /// The number of registers that values of rounds have had at once.
     pub(super) most_held: usize,
-    /// What is the same in every round and in a register, too: those before the states'.
+    /// Values that every round shares and that are in a register, too: in those before the states'.
     kept: Vec<(Memory, Vector)>,
     round: Round,
     pub(super) row: InRow,
 }
 
-/// What is different in a stage of a row program.
+/// The state of a stage of a row program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InRow {
     /// The number of the stage's first argument among all.
@@ -101,7 +101,7 @@ pub(super) struct InRow {
     pub(super) reserved: usize,
     /// Whether there are no instructions for something.
     pub(super) refused: bool,
-    /// What the next row's first stage reads, which every round asks memory for: addresses, and bytes of lanes.
+    /// Lanes of the next row that rounds prefetch: addresses, and bytes of a lane.
     pub(super) ahead: Vec<(Address, usize)>,
 }
 
@@ -140,8 +140,8 @@ impl<'a, I: Isa> Emitter<'a, I> {
         self.compute();
     }
 
-    /// Puts as many of what is the same in every round into registers, the most used first, if a round of so many copies uses it
-    /// this often.
+    /// Puts values that every round shares into registers, at most this many, the most used first. A round of these copies
+    /// must use a value `least_uses` times.
     pub(super) fn keep(&mut self, most: usize, copies: usize, least_uses: usize) {
         let round = Round::new(self.body, self.isa.lanes(), &self.homes, copies, true);
         let mut used: Vec<(Memory, usize)> = Vec::new();

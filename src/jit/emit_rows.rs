@@ -9,7 +9,7 @@ use super::emit::{Emitter, FRAME, HELD, InRow, SIDE_BY_SIDE, scaled, slots};
 use super::isa::{Isa, Memory, OnTail, Operand, Vector};
 use super::rows::{RowProgram, Stage};
 
-/// The most vectors of a state. A vector is broadcast from and folded in registers, of which AVX2 has 16.
+/// The most vectors of a state. Folding takes as many registers again, and AVX2 has 16.
 const MOST_APART: usize = 8;
 
 /// Bytes of a cache line.
@@ -41,8 +41,8 @@ pub(super) fn emit_rows<I: Isa>(program: &RowProgram, mut isa: I) -> Option<Vec<
     (most <= slots(&isa)).then(|| isa.finish())
 }
 
-/// What each stage asks memory for, of the next rows: numbers of arguments, and bytes of lanes. Of each of the rows whose stages
-/// alternate, it is the stage that computes most for each element that asks, so that memory is busy while the CPU is.
+/// The lanes of the next rows that each stage prefetches: numbers of arguments, and bytes of a lane. Among a row's stages,
+/// the one that computes most for an element does it: memory is busy while the CPU is.
 fn asking(program: &RowProgram) -> Vec<Vec<(usize, usize)>> {
     let mut asking = vec![Vec::new(); program.stages.len()];
     for row in 0..program.rows {

@@ -18,7 +18,7 @@ pub(super) struct Vector(pub(super) u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address(pub(super) u8);
 
-/// What counts lanes.
+/// A counter of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
     /// Up to the number of lanes.
@@ -46,7 +46,7 @@ pub(super) enum Operand {
     Memory(Memory),
 }
 
-/// What an instruction asks of its operands, which have numbers.
+/// The operands that an instruction needs, by their numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     /// The operands that the result may overwrite. If there are any, it overwrites one of them.
@@ -167,7 +167,7 @@ pub(super) trait Isa: Clone {
     /// Calls a loop over lanes.
     ///
     /// # Safety
-    /// `code` must be such a function for this CPU. For each argument, its lanes must be accessible.
+    /// `code` must be a function of this type for this CPU. For each argument, its lanes must be accessible.
     unsafe fn call(code: *const u8, addresses: *const *mut u8, lanes: usize);
     /// Calls a loop over rows, at least one, whose arguments are these distances apart.
     ///

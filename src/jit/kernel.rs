@@ -35,13 +35,13 @@ fn levels() -> &'static [<Host as Isa>::Level] {
 }
 
 impl Kernel {
-    /// `None` on a CPU without the instructions, on a system that allows no new code, and for bodies that have too many
+    /// `None` on a CPU without the instructions, and on a system that allows no new code. A body may also have too many
     /// streams or values.
     pub(crate) fn compile(body: &Body) -> Option<Self> {
         levels().iter().find_map(|level| Self::at_level(body, *level))
     }
 
-    /// The same by the instructions of this level only.
+    /// A kernel of this level's instructions only.
     pub(super) fn at_level(body: &Body, level: <Host as Isa>::Level) -> Option<Self> {
         if !Host::is_there(level) || body.arguments.len() > ARGUMENTS {
             return None;
@@ -131,7 +131,7 @@ impl RowKernel {
         levels().iter().find_map(|level| Self::at_level(program, *level))
     }
 
-    /// The same by the instructions of this level only.
+    /// A kernel of this level's instructions only.
     pub(super) fn at_level(program: &RowProgram, level: <Host as Isa>::Level) -> Option<Self> {
         let arguments = program.arguments();
         if !Host::is_there(level) || arguments > ROW_ARGUMENTS {

@@ -48,161 +48,99 @@ pub(crate) trait Float:
     fn maximum(self, y: Self) -> Self;
 }
 
-macro_rules! common {
-    ($half_below:expr) => {
-        const ONE: Self = 1.0;
-        const ZERO: Self = 0.0;
+macro_rules! float {
+    ($real:ty, $self:ident, half below: $half_below:literal, from: |$wide:ident| $from:expr, to: $to:expr,
+        pow: $pow:path, reducible up to: $reducible:expr;
+        $($name:ident $(<$fma:ident>)? = $value:expr;)*) => {
+        impl Float for $real {
+            const ONE: Self = 1.0;
+            const ZERO: Self = 0.0;
 
-        #[inline(always)]
-        fn abs(self) -> Self {
-            self.abs()
-        }
-        #[inline(always)]
-        fn sqrt(self) -> Self {
-            self.sqrt()
-        }
-        #[inline(always)]
-        fn floor(self) -> Self {
-            self.floor()
-        }
-        #[inline(always)]
-        fn ceil(self) -> Self {
-            self.ceil()
-        }
-        #[inline(always)]
-        fn round(self) -> Self {
-            // Ties go away from zero. The addend is the largest number below one half, so that numbers just below a tie
-            // don't reach it.
-            let half: Self = $half_below;
-            (self + half.copysign(self)).trunc()
-        }
-        #[inline(always)]
-        fn fma(self, y: Self, z: Self) -> Self {
-            self.mul_add(y, z)
-        }
-        #[inline(always)]
-        fn minimum(self, y: Self) -> Self {
-            let least = if self < y || self != self { self } else { y };
-            if self == y { Self::from_bits(self.to_bits() | y.to_bits()) } else { least }
-        }
-        #[inline(always)]
-        fn maximum(self, y: Self) -> Self {
-            let most = if self > y || self != self { self } else { y };
-            if self == y { Self::from_bits(self.to_bits() & y.to_bits()) } else { most }
+            #[inline(always)]
+            fn from_f64($wide: f64) -> Self {
+                $from
+            }
+            #[inline(always)]
+            fn to_f64($self) -> f64 {
+                $to
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                self.floor()
+            }
+            #[inline(always)]
+            fn ceil(self) -> Self {
+                self.ceil()
+            }
+            #[inline(always)]
+            fn round(self) -> Self {
+                // Ties go away from zero. The addend is the largest number below one half, so that numbers just below a tie
+                // don't reach it.
+                let half: Self = $half_below;
+                (self + half.copysign(self)).trunc()
+            }
+            #[inline(always)]
+            fn fma(self, y: Self, z: Self) -> Self {
+                self.mul_add(y, z)
+            }
+            #[inline(always)]
+            fn minimum(self, y: Self) -> Self {
+                let least = if self < y || self != self { self } else { y };
+                if self == y { Self::from_bits(self.to_bits() | y.to_bits()) } else { least }
+            }
+            #[inline(always)]
+            fn maximum(self, y: Self) -> Self {
+                let most = if self > y || self != self { self } else { y };
+                if self == y { Self::from_bits(self.to_bits() & y.to_bits()) } else { most }
+            }
+            #[inline(always)]
+            fn pow(self, y: Self) -> Self {
+                $pow(self, y)
+            }
+            #[inline(always)]
+            fn sine_reducible(self) -> bool {
+                self.abs() <= $reducible
+            }
+            $(#[inline(always)]
+            fn $name$(<const $fma: bool>)?($self) -> Self {
+                $value
+            })*
         }
     };
 }
 
-impl Float for f32 {
-    common!(0.499_999_97);
-
-    #[inline(always)]
-    fn from_f64(x: f64) -> Self {
-        x as Self
-    }
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-    #[inline(always)]
-    fn exp<const FMA: bool>(self) -> Self {
-        exp::exp::<FMA>(self)
-    }
-    #[inline(always)]
-    fn exp2<const FMA: bool>(self) -> Self {
-        exp::exp2::<FMA>(self)
-    }
-    #[inline(always)]
-    fn log<const FMA: bool>(self) -> Self {
-        log::log::<FMA>(self)
-    }
-    #[inline(always)]
-    fn log2(self) -> Self {
-        log::log2(self)
-    }
-    #[inline(always)]
-    fn log1p<const FMA: bool>(self) -> Self {
-        log::log1p::<FMA>(self)
-    }
-    #[inline(always)]
-    fn tanh<const FMA: bool>(self) -> Self {
-        exp::tanh::<FMA>(self)
-    }
-    #[inline(always)]
-    fn erf<const FMA: bool>(self) -> Self {
-        exp::erf::<FMA>(self)
-    }
-    #[inline(always)]
-    fn sin(self) -> Self {
-        trig::sin(self)
-    }
-    #[inline(always)]
-    fn cos(self) -> Self {
-        trig::cos(self)
-    }
-    #[inline(always)]
-    fn pow(self, y: Self) -> Self {
-        log::pow(self, y)
-    }
-    #[inline(always)]
-    fn sine_reducible(self) -> bool {
-        self.abs() <= trig::REDUCIBLE
-    }
+float! {
+    f32, self, half below: 0.499_999_97, from: |x| x as Self, to: f64::from(self),
+    pow: log::pow, reducible up to: trig::REDUCIBLE;
+    exp<FMA> = exp::exp::<FMA>(self);
+    exp2<FMA> = exp::exp2::<FMA>(self);
+    log<FMA> = log::log::<FMA>(self);
+    log2 = log::log2(self);
+    log1p<FMA> = log::log1p::<FMA>(self);
+    tanh<FMA> = exp::tanh::<FMA>(self);
+    erf<FMA> = exp::erf::<FMA>(self);
+    sin = trig::sin(self);
+    cos = trig::cos(self);
 }
 
-impl Float for f64 {
-    common!(0.499_999_999_999_999_94);
-
-    #[inline(always)]
-    fn from_f64(x: f64) -> Self {
-        x
-    }
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self
-    }
-    #[inline(always)]
-    fn exp<const FMA: bool>(self) -> Self {
-        wide::exp(self)
-    }
-    #[inline(always)]
-    fn exp2<const FMA: bool>(self) -> Self {
-        wide::exp2(self)
-    }
-    #[inline(always)]
-    fn log<const FMA: bool>(self) -> Self {
-        wide::log(self)
-    }
-    #[inline(always)]
-    fn log2(self) -> Self {
-        wide::log2(self)
-    }
-    #[inline(always)]
-    fn log1p<const FMA: bool>(self) -> Self {
-        libm::log1p(self)
-    }
-    #[inline(always)]
-    fn tanh<const FMA: bool>(self) -> Self {
-        wide::tanh(self)
-    }
-    #[inline(always)]
-    fn erf<const FMA: bool>(self) -> Self {
-        libm::erf(self)
-    }
-    #[inline(always)]
-    fn sin(self) -> Self {
-        wide::sin(self)
-    }
-    #[inline(always)]
-    fn cos(self) -> Self {
-        wide::cos(self)
-    }
-    #[inline(always)]
-    fn pow(self, y: Self) -> Self {
-        libm::pow(self, y)
-    }
-    #[inline(always)]
-    fn sine_reducible(self) -> bool {
-        self.abs() <= f64::from(trig::REDUCIBLE)
-    }
+float! {
+    f64, self, half below: 0.499_999_999_999_999_94, from: |x| x, to: self,
+    pow: libm::pow, reducible up to: Self::from(trig::REDUCIBLE);
+    exp<FMA> = wide::exp(self);
+    exp2<FMA> = wide::exp2(self);
+    log<FMA> = wide::log(self);
+    log2 = wide::log2(self);
+    log1p<FMA> = libm::log1p(self);
+    tanh<FMA> = wide::tanh(self);
+    erf<FMA> = libm::erf(self);
+    sin = wide::sin(self);
+    cos = wide::cos(self);
 }

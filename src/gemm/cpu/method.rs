@@ -2,6 +2,8 @@
 //!
 //! A row of the table applies if none before it does. The limits are measured; those of this CPU are in [`Cpu`].
 
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others multiply no words"))]
+
 use crate::ElementType;
 
 /// How a tile is multiplied.
@@ -29,7 +31,7 @@ pub(super) enum Method {
     ByColumns,
 }
 
-/// What 32 bits of an operand are, for a CPU that multiplies them.
+/// The elements in 32 bits of an operand, for a CPU that multiplies them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordType {
     F32,
@@ -55,7 +57,7 @@ pub(super) struct Layout {
     pub(super) across: bool,
 }
 
-/// What the choice depends on.
+/// A tile, as far as the choice depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) rows: usize,
@@ -74,7 +76,7 @@ pub(super) struct Case {
     pub(super) general: Method,
 }
 
-/// What a CPU multiplies, and the limits within which a kernel is the fastest. A limit of 0 says that there are no
+/// The instructions of a CPU, and the limits within which a kernel is the fastest. A limit of 0 says that there are no
 /// instructions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
@@ -195,7 +197,7 @@ mod tests {
     const AMX: Cpu = Cpu { most_dots_of_bf16s: 5, most_paired_rows: 6, ..AVX512 };
     const BASELINE: Cpu = Cpu { f32s: None, most_widened_halves: 0, most_widened_dots: 0, ..AVX2 };
 
-    /// The methods of the CPUs above for so many rows, of operands that are contiguous along K or across it.
+    /// The methods of the CPUs above, of operands that are contiguous along K or across it.
     fn methods(element: ElementType, [a_along_k, b_along_k]: [bool; 2], rows: usize) -> [Method; 4] {
         [BASELINE, AVX2, AVX512, AMX].map(|cpu| {
             let layout = |along_k: bool| Layout { element, along_k, across: !along_k };

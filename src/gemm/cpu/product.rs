@@ -236,7 +236,7 @@ impl Product<'_> {
         }
     }
 
-    /// What the choice of a method for floats or integers depends on.
+    /// The case of a tile of floats or integers.
     pub(super) fn case(&self, tile: &Tile, depth: &Range<usize>) -> Case {
         let words = Cpu::this().words(self.a.element, self.b.element).filter(|_| !self.has_columns());
         let layout =

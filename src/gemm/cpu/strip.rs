@@ -399,7 +399,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         match *step {
             // SAFETY: the caller's promise.
             StripStep::Load { parameter, .. } => unsafe {
-                Self::load(&self.parameters[parameter.index()], tile, over, to)
+                Self::load(&self.parameters[parameter.index()], tile, over, to);
             },
             StripStep::Integer { value, .. } => to.fill(U::constant(Constant::Integer(value))),
             StripStep::Position { position, .. } => match position {

@@ -8,10 +8,10 @@ use half::{bf16, f16};
 use smallvec::SmallVec;
 
 use super::kernel::words::{
-    Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source,
-    UnsignedBySigned, Words, Work, block, dots, few, few_rows, fewest_columns, halves, magnitude, most_rows_of_halves,
-    most_widened_rows, multiplies_bf16, multiplies_f32, multiplies_f32_by_avx2, multiplies_halves, multiplies_integers,
-    pack, panel_columns, panel_words, widened_rows,
+    AlongK, AlongN, Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned,
+    Source, UnsignedBySigned, Words, Work, block, dots, few, few_rows, fewest_widened_columns, magnitude,
+    most_widened_dots, most_widened_rows, multiplies_bf16, multiplies_f32, multiplies_f32_by_avx2, multiplies_halves,
+    multiplies_integers, pack, panel_columns, panel_words, widened,
 };
 use super::kernel::{Matrix, transpose};
 use super::method::{Cpu, FEW, Method, Operand, WordType};
@@ -106,18 +106,18 @@ impl Product<'_> {
         let extents = [tile.rows.len(), tile.columns.len(), depth.len()];
         let (a, b) = self.sources(tile, depth.start);
         let multiply = match self.b.element {
-            ElementType::F32 => widened_rows::<f32>,
-            ElementType::BF16 => widened_rows::<bf16>,
-            _ => widened_rows::<f16>,
+            ElementType::F32 => widened::<f32, AlongN>,
+            ElementType::BF16 => widened::<bf16, AlongN>,
+            _ => widened::<f16, AlongN>,
         };
         // SAFETY: the caller's promise.
         unsafe {
             let rows = if (self.a.element, a.along, a.across % 4) == (ElementType::F32, 4, 0) {
                 Matrix { pointer: a.pointer.cast(), row: a.across / 4, column: 1 }
             } else {
-                widened(a, self.a.element, [extents[0], extents[2]], memory)
+                as_f32s(a, self.a.element, [extents[0], extents[2]], memory)
             };
-            multiply(extents, rows, b, to);
+            multiply(extents, (rows, b), to, [extents[1], 1]);
         }
     }
 
@@ -135,11 +135,11 @@ impl Product<'_> {
         let [of_a, of_b] = [(a, self.a.element, m, n), (b, self.b.element, n, 1)];
         let [(few, element, rows, down), (many, of_many, columns, across)] =
             if operand == Operand::B { [of_a, of_b] } else { [of_b, of_a] };
-        let multiply = if of_many == ElementType::BF16 { halves::<bf16> } else { halves::<f16> };
+        let multiply = if of_many == ElementType::BF16 { widened::<bf16, AlongK> } else { widened::<f16, AlongK> };
         // SAFETY: the caller's promise.
         unsafe {
-            let few = widened(few, element, [rows, k], memory);
-            multiply([rows, columns, k], few, many, to, [down, across]);
+            let few = as_f32s(few, element, [rows, k], memory);
+            multiply([rows, columns, k], (few, many), to, [down, across]);
         }
     }
 
@@ -377,7 +377,7 @@ impl Product<'_> {
 ///
 /// # Safety
 /// There must be these rows of `k` elements, which nobody writes meanwhile.
-unsafe fn widened(of: Source, element: ElementType, [rows, k]: [usize; 2], memory: &mut WordPanels) -> Matrix<f32> {
+unsafe fn as_f32s(of: Source, element: ElementType, [rows, k]: [usize; 2], memory: &mut WordPanels) -> Matrix<f32> {
     memory.a.grow(rows * k);
     let to: &mut [f32] = bytemuck::cast_slice_mut(&mut memory.a[..rows * k]);
     for (i, to) in to.chunks_exact_mut(k.max(1)).enumerate() {
@@ -402,8 +402,8 @@ impl Cpu {
             most_paired_rows: few_rows(),
             most_widened_f32s: if multiplies_halves() { most_widened_rows(true) } else { 0 },
             most_widened_halves: if multiplies_halves() { most_widened_rows(false) } else { 0 },
-            fewest_widened_columns: fewest_columns(),
-            most_widened_dots: if multiplies_halves() { most_rows_of_halves() } else { 0 },
+            fewest_widened_columns: fewest_widened_columns(),
+            most_widened_dots: if multiplies_halves() { most_widened_dots() } else { 0 },
         });
         &THIS
     }

@@ -4,7 +4,7 @@
 //! The encoder is written here because that of `iced-x86` takes 20 s of processor time to compile. Encodings are those
 //! of the Intel 64 Architectures Software Developer's Manual, volume 2. The tests compare them with GNU's assembler.
 
-use crate::jit::isa::Vector;
+use crate::jit::isa::{Address, Counter, Memory, Operand, Vector};
 
 /// The width of vectors, and so how instructions are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,24 +66,17 @@ pub(super) const STREAMS: [General; 11] = [
     SAVED[4],
 ];
 
-/// Where in memory an operand lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
-    /// `base + index · scale + offset`; the scale is 1, 2, 4 or 8.
-    Indexed { base: General, index: General, scale: u8, offset: i32 },
-    /// Bytes from a general register on.
-    Offset { base: General, offset: i32 },
-    /// Bytes from the stack's end on.
-    Stack(i32),
-    /// A constant, by its number: a vector after the code.
-    Constant(usize),
+/// The register of a stream's address.
+pub(super) fn general(Address(number): Address) -> General {
+    STREAMS[usize::from(number)]
 }
 
-/// The last operand of most instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
-    Vector(Vector),
-    Memory(Memory),
+/// The register of a counter.
+const fn index(counter: Counter) -> General {
+    match counter {
+        Counter::Lane => LANE,
+        Counter::Cycle => CYCLE,
+    }
 }
 
 /// The part of a vector that an instruction works on.
@@ -187,14 +180,6 @@ pub(super) mod opcode {
 /// A constant's bits, in each 64-bit part of a vector.
 pub(super) type Constant = u64;
 
-/// A loop that has begun.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::jit) struct Loop {
-    skip: usize,
-    start: usize,
-    by: u8,
-}
-
 /// Code that grows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembler {
@@ -223,9 +208,9 @@ impl Assembler {
         let Opcode { prefix, map, code, part, wide, double } = opcode;
         let (x, b) = match last {
             Operand::Vector(last) => (last.0 >> 4, last.0 >> 3 & 1),
-            Operand::Memory(Memory::Indexed { base, index, .. }) => (index.0 >> 3, base.0 >> 3),
-            Operand::Memory(Memory::Offset { base, .. }) => (0, base.0 >> 3),
-            Operand::Memory(Memory::Stack(_) | Memory::Constant(_)) => (0, 0),
+            Operand::Memory(Memory::Lanes { base, counter, .. }) => (index(counter).0 >> 3, general(base).0 >> 3),
+            Operand::Memory(Memory::First(base)) => (0, general(base).0 >> 3),
+            Operand::Memory(Memory::Slot(_) | Memory::Constant(_)) => (0, 0),
         };
         let first = first.map_or(0, |first| first.0);
         // What extends registers' numbers is inverted.
@@ -262,25 +247,28 @@ impl Assembler {
         let to = (to & 7) << 3;
         match last {
             Operand::Vector(last) => self.code.push(0xc0 | to | (last.0 & 7)),
-            Operand::Memory(Memory::Indexed { base, index, scale, offset }) => {
+            Operand::Memory(Memory::Lanes { base, counter, bytes, vectors }) => {
+                let (base, index) = (general(base).0 & 7, index(counter).0 & 7);
+                let offset = (vectors * self.width.lanes() * bytes) as i32;
                 // Without an offset there are bases that can't be encoded.
-                let has_offset = offset != 0 || base.0 & 7 == 5;
-                let scale = scale.trailing_zeros() as u8;
-                self.bytes(&[to | 4 | (u8::from(has_offset) << 7), (scale << 6) | ((index.0 & 7) << 3) | (base.0 & 7)]);
+                let has_offset = offset != 0 || base == 5;
+                let scale = bytes.trailing_zeros() as u8;
+                self.bytes(&[to | 4 | (u8::from(has_offset) << 7), (scale << 6) | (index << 3) | base]);
                 if has_offset {
                     self.bytes(&offset.to_le_bytes());
                 }
             }
-            Operand::Memory(Memory::Offset { base, offset }) => {
-                self.code.push(0x80 | to | (base.0 & 7));
-                if base.0 & 7 == 4 {
+            Operand::Memory(Memory::First(base)) => {
+                let base = general(base).0 & 7;
+                self.code.push(0x80 | to | base);
+                if base == 4 {
                     self.code.push(0x24);
                 }
-                self.bytes(&offset.to_le_bytes());
+                self.bytes(&[0; 4]);
             }
-            Operand::Memory(Memory::Stack(offset)) => {
+            Operand::Memory(Memory::Slot(number)) => {
                 self.bytes(&[0x84 | to, 0x24]);
-                self.bytes(&offset.to_le_bytes());
+                self.bytes(&self.slot(number).to_le_bytes());
             }
             Operand::Memory(Memory::Constant(number)) => {
                 self.code.push(5 | to);
@@ -292,7 +280,12 @@ impl Assembler {
         None
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    /// Bytes from the stack's end to a vector.
+    pub(super) const fn slot(&self, number: usize) -> i32 {
+        (number * self.width.bytes()) as i32
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.code.extend_from_slice(bytes);
     }
 
@@ -336,91 +329,21 @@ impl Assembler {
         self.bytes(&bits.to_le_bytes());
     }
 
-    /// Sets [`LANE`] to 0.
-    pub(super) fn first_lane(&mut self) {
-        self.bytes(&[0x31, 0xc0]);
-    }
-
-    /// Sets [`CYCLE`] to [`LANE`] modulo a power of two.
-    pub(super) fn cycle(&mut self, period: u32) {
-        self.bytes(&[0x48, 0x89, 0xc2, 0x81, 0xe2]);
-        self.bytes(&(period - 1).to_le_bytes());
-    }
-
-    /// Begins a loop over `by` lanes at a time, which does nothing if fewer are left. ([`CYCLE`] is changed.) Gives what
-    /// [`end_loop`](Self::end_loop) needs.
-    pub(super) fn begin_loop(&mut self, by: u8) -> Loop {
-        // lea rdx, [rax + by]; cmp rdx, rsi; ja end
-        self.bytes(&[0x48, 0x8d, 0x50, by, 0x48, 0x39, 0xf2, 0x0f, 0x87]);
-        let skip = self.code.len();
-        self.bytes(&[0; 4]);
-        Loop { skip, start: self.code.len(), by }
-    }
-
-    /// Ends a loop: goes back while as many lanes are left.
-    pub(super) fn end_loop(&mut self, Loop { skip, start, by }: Loop) {
-        // add rax, by; lea rdx, [rax + by]; cmp rdx, rsi; jbe start
-        self.bytes(&[0x48, 0x83, 0xc0, by, 0x48, 0x8d, 0x50, by, 0x48, 0x39, 0xf2, 0x0f, 0x86]);
-        let distance = start as i64 - (self.code.len() as i64 + 4);
-        self.bytes(&(distance as i32).to_le_bytes());
-        let distance = (self.code.len() - (skip + 4)) as i32;
-        self.code[skip..skip + 4].copy_from_slice(&distance.to_le_bytes());
-    }
-
     /// The place of what comes next.
     pub(super) const fn here(&self) -> usize {
         self.code.len()
     }
 
-    /// Ends a loop that begins at `start`, in which [`LANE`] counts up to `until`.
-    pub(super) fn repeat(&mut self, start: usize, by: usize, until: usize) {
-        // add rax, by; cmp rax, until; jb start
-        self.bytes(&[0x48, 0x05]);
-        self.bytes(&(by as i32).to_le_bytes());
-        self.bytes(&[0x48, 0x3d]);
-        self.bytes(&(until as i32).to_le_bytes());
-        self.bytes(&[0x0f, 0x82]);
-        self.back(start);
-    }
-
-    /// Loads what [`next_address`](Self::next_address) will make of an address of the list.
-    pub(super) fn load_next(&mut self, to: General, number: usize) {
-        // mov to, [rdi + …]; add to, [rsi + …]
-        self.load_argument(to, number);
-        self.bytes(&[0x48 | (to.0 >> 3 << 2), 0x03, 0x86 | ((to.0 & 7) << 3)]);
-        self.bytes(&(8 * number as i32).to_le_bytes());
-    }
-
-    /// Asks memory for the cache line `base + LANE · scale + offset`, which may be any address.
-    pub(super) fn prefetch(&mut self, base: General, scale: usize, offset: usize) {
-        // prefetcht0 [base + rax * scale + offset]
-        if base.0 > 7 {
-            self.code.push(0x41);
-        }
-        self.bytes(&[0x0f, 0x18, 0x8c, (scale.trailing_zeros() as u8) << 6 | (base.0 & 7)]);
-        self.bytes(&(offset as i32).to_le_bytes());
-    }
-
-    /// Moves an address of the list of arguments by its distance between rows, which is in the list in rsi.
-    pub(super) fn next_address(&mut self, number: usize) {
-        // mov rcx, [rsi + …]; add [rdi + …], rcx
-        let offset = (8 * number as i32).to_le_bytes();
-        self.bytes(&[0x48, 0x8b, 0x8e]);
-        self.bytes(&offset);
-        self.bytes(&[0x48, 0x01, 0x8f]);
-        self.bytes(&offset);
-    }
-
-    /// Ends a loop over rows, whose number is in rdx.
-    pub(super) fn next_row(&mut self, start: usize) {
-        // sub rdx, 1; jnz start
-        self.bytes(&[0x48, 0x83, 0xea, 0x01, 0x0f, 0x85]);
-        self.back(start);
-    }
-
-    fn back(&mut self, to: usize) {
+    /// The distance from the end of these four bytes to a place.
+    pub(super) fn distance(&mut self, to: usize) {
         let distance = to as i64 - (self.code.len() as i64 + 4);
         self.bytes(&(distance as i32).to_le_bytes());
+    }
+
+    /// Writes the distance to the next instruction at a place that was left for it.
+    pub(super) fn skip_from(&mut self, place: usize) {
+        let distance = (self.code.len() - (place + 4)) as i32;
+        self.code[place..place + 4].copy_from_slice(&distance.to_le_bytes());
     }
 
     /// Puts bits into the mask register of [`where_masked`](Self::where_masked). ([`LANE`] is changed.)

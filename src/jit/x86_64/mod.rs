@@ -9,12 +9,10 @@ mod instruction;
 mod tests;
 
 pub(in crate::jit) use self::assembler::Width;
-use self::assembler::{
-    ARGUMENTS, Assembler, CYCLE, General, LANE, Loop, Memory as At, Opcode, Operand as Encoded, SAVED, STREAMS, opcode,
-};
+use self::assembler::{ARGUMENTS, Assembler, General, LANE, Opcode, SAVED, STREAMS, general, opcode};
 use self::instruction::Encoding;
 use super::body::{Binary, Lane, Node, Unary};
-use super::isa::{Address, Counter, Form, Isa, Memory, OnTail, Operand, Vector};
+use super::isa::{Address, Form, Isa, Memory, OnTail, Operand, Vector};
 
 /// Code that grows.
 #[derive(Clone, Debug)]
@@ -32,60 +30,44 @@ const FIRST_CHOOSES: u8 = 0xca;
 /// The mask register that comparisons use.
 const MASK: Vector = Vector(1);
 
+/// A loop that has begun: where the distance to its end goes, where it starts, and the lanes at a time.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::jit) struct Loop {
+    skip: usize,
+    start: usize,
+    by: u8,
+}
+
 impl X86 {
-    /// The assembler's operand.
-    fn at(&self, memory: Memory) -> At {
-        let (lanes, vector) = (self.width.lanes(), self.width.bytes());
-        match memory {
-            Memory::Slot(number) => At::Stack((number * vector) as i32),
-            Memory::Constant(number) => At::Constant(number),
-            Memory::First(base) => At::Offset { base: general(base), offset: 0 },
-            Memory::Lanes { base, counter, bytes, vectors } => At::Indexed {
-                base: general(base),
-                index: if counter == Counter::Lane { LANE } else { CYCLE },
-                scale: bytes as u8,
-                offset: (vectors * lanes * bytes) as i32,
-            },
-        }
-    }
-
-    fn operand(&self, operand: Operand) -> Encoded {
-        match operand {
-            Operand::Vector(vector) => Encoded::Vector(vector),
-            Operand::Memory(memory) => Encoded::Memory(self.at(memory)),
-        }
-    }
-
-    fn write(&mut self, opcode: Opcode, to: Vector, first: Option<Vector>, last: Operand, byte: Option<u8>) {
-        let last = self.operand(last);
-        self.assembler.vector(opcode, to, first, last, byte);
-    }
-
     /// An instruction whose last operand is in memory.
     fn access(&mut self, opcode: Opcode, register: Vector, memory: Memory) {
-        self.write(opcode, register, None, Operand::Memory(memory), None);
+        self.assembler.vector(opcode, register, None, Operand::Memory(memory), None);
     }
 
     fn unary(&mut self, op: Unary, to: Vector, from: Operand) {
         let result = Operand::Vector(to);
         match (instruction::unary(op, self.width), from) {
-            ((opcode, Encoding::Plain(byte)), _) => self.write(opcode, to, None, from, byte),
-            ((opcode, Encoding::Part(part, byte)), _) => self.write(opcode, Vector(part), Some(to), from, Some(byte)),
-            ((opcode, Encoding::Reversed(byte)), Operand::Vector(from)) => self.write(opcode, from, None, result, byte),
+            ((opcode, Encoding::Plain(byte)), _) => self.assembler.vector(opcode, to, None, from, byte),
+            ((opcode, Encoding::Part(part, byte)), _) => {
+                self.assembler.vector(opcode, Vector(part), Some(to), from, Some(byte))
+            }
+            ((opcode, Encoding::Reversed(byte)), Operand::Vector(from)) => {
+                self.assembler.vector(opcode, from, None, result, byte)
+            }
             ((opcode, Encoding::HighHalf), Operand::Vector(from)) => {
                 let extract = match self.width {
                     Width::Bits256 => opcode::EXTRACT_HALF,
                     Width::Bits512 => opcode::EXTRACT_256,
                 };
-                self.write(extract, from, None, result, Some(1));
-                self.write(opcode, to, None, result, None);
+                self.assembler.vector(extract, from, None, result, Some(1));
+                self.assembler.vector(opcode, to, None, result, None);
             }
             ((opcode, Encoding::Packed { bytes }), Operand::Vector(first)) => {
-                self.write(opcode, to, Some(first), from, None);
+                self.assembler.vector(opcode, to, Some(first), from, None);
                 // Each half packs its own: the first and the third 64 bits are the lanes.
-                self.write(opcode::PERMUTE_I64, to, None, result, Some(0b1000));
+                self.assembler.vector(opcode::PERMUTE_I64, to, None, result, Some(0b1000));
                 if bytes == 1 {
-                    self.write(opcode::PACK_U8, to, Some(to), result, None);
+                    self.assembler.vector(opcode::PACK_U8, to, Some(to), result, None);
                 }
             }
             // By their form, these have a register.
@@ -95,7 +77,7 @@ impl X86 {
 
     /// By a mask on the stack, the lanes of `chosen` or else of `to`.
     fn choose(&mut self, to: Vector, chosen: Vector, mask: Vector) {
-        self.write(opcode::SELECT, to, Some(to), Operand::Vector(chosen), Some(mask.0 << 4));
+        self.assembler.vector(opcode::SELECT, to, Some(to), Operand::Vector(chosen), Some(mask.0 << 4));
     }
 
     /// Loads a mask that is a vector; `None` if there are mask registers.
@@ -122,10 +104,6 @@ impl X86 {
             self.unary(Unary::ShiftLeft(16), to, Operand::Vector(to));
         }
     }
-}
-
-fn general(Address(number): Address) -> General {
-    STREAMS[usize::from(number)]
 }
 
 impl Isa for X86 {
@@ -215,29 +193,41 @@ impl Isa for X86 {
     }
 
     fn number_lanes(&mut self, slot: Memory) {
-        let At::Stack(offset) = self.at(slot) else { return };
+        let Memory::Slot(slot) = slot else { return };
+        let offset = self.assembler.slot(slot);
         (0..self.width.lanes()).for_each(|lane| self.assembler.store_immediate(offset + 4 * lane as i32, lane as u32));
     }
 
     fn first_lane(&mut self) {
-        self.assembler.first_lane();
+        // xor eax, eax
+        self.assembler.bytes(&[0x31, 0xc0]);
     }
 
     fn cycle(&mut self, period: u32) {
-        self.assembler.cycle(period);
+        // mov rdx, rax; and edx, period - 1
+        self.assembler.bytes(&[0x48, 0x89, 0xc2, 0x81, 0xe2]);
+        self.assembler.bytes(&(period - 1).to_le_bytes());
     }
 
     fn lane(&mut self, to: Vector) {
-        self.write(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
-        self.write(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
+        self.assembler.vector(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
+        self.assembler.vector(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
     }
 
     fn begin_loop(&mut self, by: usize) -> Loop {
-        self.assembler.begin_loop(by as u8)
+        let by = by as u8;
+        // lea rdx, [rax + by]; cmp rdx, rsi; ja end
+        self.assembler.bytes(&[0x48, 0x8d, 0x50, by, 0x48, 0x39, 0xf2, 0x0f, 0x87]);
+        let skip = self.here();
+        self.assembler.bytes(&[0; 4]);
+        Loop { skip, start: self.here(), by }
     }
 
-    fn end_loop(&mut self, started: Loop) {
-        self.assembler.end_loop(started);
+    fn end_loop(&mut self, Loop { skip, start, by }: Loop) {
+        // add rax, by; lea rdx, [rax + by]; cmp rdx, rsi; jbe start
+        self.assembler.bytes(&[0x48, 0x83, 0xc0, by, 0x48, 0x8d, 0x50, by, 0x48, 0x39, 0xf2, 0x0f, 0x86]);
+        self.assembler.distance(start);
+        self.assembler.skip_from(skip);
     }
 
     fn here(&self) -> usize {
@@ -245,23 +235,46 @@ impl Isa for X86 {
     }
 
     fn repeat(&mut self, start: usize, by: usize, until: usize) {
-        self.assembler.repeat(start, by, until);
+        // add rax, by; cmp rax, until; jb start
+        self.assembler.bytes(&[0x48, 0x05]);
+        self.assembler.bytes(&(by as i32).to_le_bytes());
+        self.assembler.bytes(&[0x48, 0x3d]);
+        self.assembler.bytes(&(until as i32).to_le_bytes());
+        self.assembler.bytes(&[0x0f, 0x82]);
+        self.assembler.distance(start);
     }
 
     fn next_address(&mut self, argument: usize) {
-        self.assembler.next_address(argument);
+        // mov rcx, [rsi + …]; add [rdi + …], rcx
+        let offset = (8 * argument as i32).to_le_bytes();
+        self.assembler.bytes(&[0x48, 0x8b, 0x8e]);
+        self.assembler.bytes(&offset);
+        self.assembler.bytes(&[0x48, 0x01, 0x8f]);
+        self.assembler.bytes(&offset);
     }
 
     fn next_row(&mut self, start: usize) {
-        self.assembler.next_row(start);
+        // sub rdx, 1; jnz start
+        self.assembler.bytes(&[0x48, 0x83, 0xea, 0x01, 0x0f, 0x85]);
+        self.assembler.distance(start);
     }
 
     fn load_next(&mut self, to: Address, argument: usize) {
-        self.assembler.load_next(general(to), argument);
+        let to = general(to);
+        // mov to, [rdi + …]; add to, [rsi + …]
+        self.assembler.load_argument(to, argument);
+        self.assembler.bytes(&[0x48 | (to.0 >> 3 << 2), 0x03, 0x86 | ((to.0 & 7) << 3)]);
+        self.assembler.bytes(&(8 * argument as i32).to_le_bytes());
     }
 
     fn prefetch(&mut self, base: Address, bytes: usize, offset: usize) {
-        self.assembler.prefetch(general(base), bytes, offset);
+        let base = general(base).0;
+        // prefetcht0 [base + rax * bytes + offset]
+        if base > 7 {
+            self.assembler.bytes(&[0x41]);
+        }
+        self.assembler.bytes(&[0x0f, 0x18, 0x8c, (bytes.trailing_zeros() as u8) << 6 | (base & 7)]);
+        self.assembler.bytes(&(offset as i32).to_le_bytes());
     }
 
     fn constant(&mut self, bits: u64) -> Memory {
@@ -273,7 +286,7 @@ impl Isa for X86 {
 
     fn load(&mut self, to: Vector, from: Operand) {
         let opcode = if matches!(from, Operand::Vector(_)) { opcode::MOVE } else { opcode::LOAD };
-        self.write(opcode, to, None, from, None);
+        self.assembler.vector(opcode, to, None, from, None);
     }
 
     fn store(&mut self, from: Vector, to: Memory) {
@@ -304,7 +317,7 @@ impl Isa for X86 {
             2 => (opcode::STORE_FIRST_16, Some(0)),
             _ => (opcode::STORE_FIRST_8, Some(0)),
         };
-        self.write(opcode, from, None, Operand::Memory(to), byte);
+        self.assembler.vector(opcode, from, None, Operand::Memory(to), byte);
     }
 
     fn compute(&mut self, node: &Node, to: Vector, operands: &[Operand]) {
@@ -312,12 +325,12 @@ impl Isa for X86 {
             (Node::Unary(op, _), &[a]) => self.unary(*op, to, a),
             (Node::Binary(op, ..), &[Operand::Vector(a), b]) => self.binary(*op, to, a, b),
             (Node::Select(..), &[Operand::Vector(mask), a, Operand::Vector(b)]) => {
-                self.write(opcode::SELECT, to, Some(b), a, Some(mask.0 << 4));
+                self.assembler.vector(opcode::SELECT, to, Some(b), a, Some(mask.0 << 4));
             }
             (Node::Select(..), &[Operand::Vector(a), b]) => {
-                self.write(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
+                self.assembler.vector(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
             }
-            (Node::Fma(..), &[Operand::Vector(b), c]) => self.write(opcode::FMA, to, Some(b), c, None),
+            (Node::Fma(..), &[Operand::Vector(b), c]) => self.assembler.vector(opcode::FMA, to, Some(b), c, None),
             _ => debug_assert!(false, "{node:?} of {operands:?}"),
         }
     }
@@ -325,10 +338,10 @@ impl Isa for X86 {
     fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: Operand) {
         let (opcode, byte) = instruction::binary(op, self.width);
         if self.width == Width::Bits512 && op.is_comparison() {
-            self.write(opcode, MASK, Some(a), b, byte);
-            self.write(opcode::FROM_MASK, to, None, Operand::Vector(MASK), None);
+            self.assembler.vector(opcode, MASK, Some(a), b, byte);
+            self.assembler.vector(opcode::FROM_MASK, to, None, Operand::Vector(MASK), None);
         } else {
-            self.write(opcode, to, Some(a), b, byte);
+            self.assembler.vector(opcode, to, Some(a), b, byte);
         }
     }
 
@@ -342,12 +355,13 @@ impl Isa for X86 {
             (_, Width::Bits512) => (opcode::SHUFFLE_128, 0x4e),
         };
         let first = (opcode != opcode::PERMUTE).then_some(from);
-        self.write(opcode, to, first, Operand::Vector(from), Some(how));
+        self.assembler.vector(opcode, to, first, Operand::Vector(from), Some(how));
     }
 
     fn make_mask(&mut self, slot: Memory, lanes: usize) {
-        match (self.width, self.at(slot)) {
-            (Width::Bits256, At::Stack(offset)) => {
+        match (self.width, slot) {
+            (Width::Bits256, Memory::Slot(slot)) => {
+                let offset = self.assembler.slot(slot);
                 for lane in 0..self.width.lanes() {
                     let bits = if lane < lanes { u32::MAX } else { 0 };
                     self.assembler.store_immediate(offset + 4 * lane as i32, bits);
@@ -371,7 +385,7 @@ impl Isa for X86 {
 
     fn load_tail(&mut self, lane: Lane, to: Vector, from: Memory, mask: Memory, spare: &[Vector]) {
         if let Some(mask) = self.mask(mask, spare) {
-            self.write(opcode::LOAD_WHERE, to, Some(mask), Operand::Memory(from), None);
+            self.assembler.vector(opcode::LOAD_WHERE, to, Some(mask), Operand::Memory(from), None);
         } else {
             self.assembler.where_masked(true);
             self.access(Self::widening(lane), to, from);
@@ -381,7 +395,7 @@ impl Isa for X86 {
 
     fn store_tail(&mut self, lane: Lane, from: Vector, to: Memory, mask: Memory, spare: &[Vector]) {
         if let Some(mask) = self.mask(mask, spare) {
-            return self.write(opcode::STORE_WHERE, from, Some(mask), Operand::Memory(to), None);
+            return self.assembler.vector(opcode::STORE_WHERE, from, Some(mask), Operand::Memory(to), None);
         }
         self.assembler.where_masked(false);
         let opcode = match lane.bytes() {
@@ -397,7 +411,7 @@ impl Isa for X86 {
             return self.choose(to, lanes, mask);
         }
         self.assembler.where_masked(false);
-        self.write(opcode::MOVE, to, None, Operand::Vector(lanes), None);
+        self.assembler.vector(opcode::MOVE, to, None, Operand::Vector(lanes), None);
     }
 
     fn combine_tail(&mut self, op: Binary, to: Vector, other: Vector, mask: Memory, spare: &[Vector]) {

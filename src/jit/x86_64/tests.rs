@@ -1,9 +1,10 @@
 //! Bytes that GNU's assembler makes of the instructions, with the prefix VEX of three bytes or EVEX, and distances of four.
 
-use super::assembler::{Assembler, CYCLE, Constant, General, LANE, Memory, Opcode, Operand, SAVED, Width, opcode};
+use super::X86;
+use super::assembler::{Assembler, Constant, General, Opcode, SAVED, STREAMS, Width, opcode};
 use super::instruction::{self, Encoding};
 use crate::jit::body::{Binary, Unary};
-use crate::jit::isa::Vector;
+use crate::jit::isa::{Address, Counter, Isa as _, Memory, Operand, Vector};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -15,76 +16,79 @@ fn made(write: impl FnOnce(&mut Assembler)) -> String {
     hex(&assembler.finish(&[])).trim_end_matches("cc").to_owned()
 }
 
+/// The code of vectors of 256 bits without its end.
+fn made_by(write: impl FnOnce(&mut X86)) -> String {
+    let mut code = X86::new(Width::Bits256);
+    write(&mut code);
+    hex(&code.finish()).trim_end_matches("cc").to_owned()
+}
+
 fn vector(number: u8) -> Operand {
     Operand::Vector(Vector(number))
 }
 
-fn indexed(base: u8, index: General, scale: u8, offset: i32) -> Operand {
-    Operand::Memory(Memory::Indexed { base: General(base), index, scale, offset })
+const LANE: Counter = Counter::Lane;
+const CYCLE: Counter = Counter::Cycle;
+
+/// Lanes at a number of bytes from an address and a counter.
+fn indexed(width: Width, base: u8, counter: Counter, bytes: usize, offset: usize) -> Operand {
+    let vectors = offset / (width.lanes() * bytes);
+    Operand::Memory(Memory::Lanes { base: address(base), counter, bytes, vectors })
 }
 
-fn stack(offset: i32) -> Operand {
-    Operand::Memory(Memory::Stack(offset))
+/// The number of a general register among those for addresses.
+fn address(base: u8) -> Address {
+    Address(STREAMS.iter().position(|stream| *stream == General(base)).expect("it is one") as u8)
+}
+
+fn stack(width: Width, offset: usize) -> Operand {
+    Operand::Memory(Memory::Slot(offset / width.bytes()))
 }
 
 #[test]
 fn operands_are_encoded_wherever_they_are() {
     type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
-    let base = Operand::Memory(Memory::Offset { base: General(1), offset: 0 });
+    let base = Operand::Memory(Memory::First(address(1)));
+    let at = |base, counter, bytes, offset| indexed(Width::Bits256, base, counter, bytes, offset);
+    let slot = |offset| stack(Width::Bits256, offset);
     let cases: [Case; 24] = [
         (opcode::MOVE, 1, None, vector(9), None, "vmovaps ymm1, ymm9", "c4c17c28c9"),
-        (opcode::LOAD, 0, None, indexed(1, LANE, 4, 0), None, "vmovups ymm0, [rcx + rax*4]", "c4e17c100481"),
-        (opcode::LOAD, 15, None, indexed(13, LANE, 4, 0), None, "vmovups ymm15, [r13 + rax*4]", "c4417c10bc8500000000"),
-        (
-            opcode::LOAD,
-            8,
-            None,
-            indexed(12, CYCLE, 4, 96),
-            None,
-            "vmovups ymm8, [r12 + rdx*4 + 96]",
-            "c4417c10849460000000",
-        ),
+        (opcode::LOAD, 0, None, at(1, LANE, 4, 0), None, "vmovups ymm0, [rcx + rax*4]", "c4e17c100481"),
+        (opcode::LOAD, 15, None, at(13, LANE, 4, 0), None, "vmovups ymm15, [r13 + rax*4]", "c4417c10bc8500000000"),
+        (opcode::LOAD, 8, None, at(12, CYCLE, 4, 96), None, "vmovups ymm8, [r12 + rdx*4 + 96]", "c4417c10849460000000"),
         (
             opcode::STORE,
             14,
             None,
-            indexed(15, LANE, 4, 32),
+            at(15, LANE, 4, 32),
             None,
             "vmovups [r15 + rax*4 + 32], ymm14",
             "c4417c11b48720000000",
         ),
-        (opcode::STORE, 3, None, stack(3552), None, "vmovups [rsp + 3552], ymm3", "c4e17c119c24e00d0000"),
-        (opcode::STORE.half(), 5, None, indexed(7, LANE, 2, 0), None, "vmovups [rdi + rax*2], xmm5", "c4e178112c47"),
-        (opcode::STORE_PAST, 11, None, indexed(3, LANE, 4, 0), None, "vmovntps [rbx + rax*4], ymm11", "c4617c2b1c83"),
-        (
-            opcode::STORE_PAST.half(),
-            11,
-            None,
-            indexed(3, LANE, 2, 0),
-            None,
-            "vmovntps [rbx + rax*2], xmm11",
-            "c461782b1c43",
-        ),
-        (opcode::STORE_8, 11, None, indexed(3, LANE, 1, 0), None, "vmovq [rbx + rax], xmm11", "c46179d61c03"),
+        (opcode::STORE, 3, None, slot(3552), None, "vmovups [rsp + 3552], ymm3", "c4e17c119c24e00d0000"),
+        (opcode::STORE.half(), 5, None, at(7, LANE, 2, 0), None, "vmovups [rdi + rax*2], xmm5", "c4e178112c47"),
+        (opcode::STORE_PAST, 11, None, at(3, LANE, 4, 0), None, "vmovntps [rbx + rax*4], ymm11", "c4617c2b1c83"),
+        (opcode::STORE_PAST.half(), 11, None, at(3, LANE, 2, 0), None, "vmovntps [rbx + rax*2], xmm11", "c461782b1c43"),
+        (opcode::STORE_8, 11, None, at(3, LANE, 1, 0), None, "vmovq [rbx + rax], xmm11", "c46179d61c03"),
         (opcode::BROADCAST, 0, None, base, None, "vbroadcastss ymm0, [rcx]", "c4e27d188100000000"),
         (opcode::BROADCAST_I32, 12, None, vector(12), None, "vpbroadcastd ymm12, xmm12", "c4427d58e4"),
         (opcode::FROM_GENERAL, 12, None, vector(0), None, "vmovd xmm12, eax", "c461796ee0"),
-        (opcode::WIDEN_F16, 9, None, indexed(8, LANE, 2, 0), None, "vcvtph2ps ymm9, [r8 + rax*2]", "c4427d130c40"),
+        (opcode::WIDEN_F16, 9, None, at(8, LANE, 2, 0), None, "vcvtph2ps ymm9, [r8 + rax*2]", "c4427d130c40"),
         (
             opcode::WIDEN_U16,
             9,
             None,
-            indexed(9, LANE, 2, 16),
+            at(9, LANE, 2, 16),
             None,
             "vpmovzxwd ymm9, [r9 + rax*2 + 16]",
             "c4427d338c4110000000",
         ),
-        (opcode::WIDEN_I8, 9, None, indexed(10, LANE, 1, 0), None, "vpmovsxbd ymm9, [r10 + rax]", "c4427d210c02"),
+        (opcode::WIDEN_I8, 9, None, at(10, LANE, 1, 0), None, "vpmovsxbd ymm9, [r10 + rax]", "c4427d210c02"),
         (
             opcode::WIDEN_U8,
             9,
             None,
-            indexed(11, LANE, 1, 8),
+            at(11, LANE, 1, 8),
             None,
             "vpmovzxbd ymm9, [r11 + rax + 8]",
             "c4427d318c0308000000",
@@ -98,12 +102,12 @@ fn operands_are_encoded_wherever_they_are() {
             opcode::SELECT,
             1,
             Some(2),
-            stack(64),
+            slot(64),
             Some(4 << 4),
             "vblendvps ymm1, ymm2, [rsp + 64], ymm4",
             "c4e36d4a8c244000000040",
         ),
-        (opcode::FMA, 8, Some(9), stack(32), None, "vfmadd213ps ymm8, ymm9, [rsp + 32]", "c46235a8842420000000"),
+        (opcode::FMA, 8, Some(9), slot(32), None, "vfmadd213ps ymm8, ymm9, [rsp + 32]", "c46235a8842420000000"),
     ];
     for (opcode, to, first, last, byte, text, want) in cases {
         assert_eq!(made(|code| code.vector(opcode, Vector(to), first.map(Vector), last, byte)), want, "{text}");
@@ -173,8 +177,10 @@ fn operations_are_the_instructions_that_do_them() {
 #[test]
 fn wide_vectors_have_the_prefix_evex() {
     type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
-    let base = Operand::Memory(Memory::Offset { base: General(1), offset: 0 });
-    let lanes = |base, scale, offset| indexed(base, LANE, scale, offset);
+    let base = Operand::Memory(Memory::First(address(1)));
+    let at = |base, counter, bytes, offset| indexed(Width::Bits512, base, counter, bytes, offset);
+    let slot = |offset| stack(Width::Bits512, offset);
+    let lanes = |base, scale, offset| at(base, LANE, scale, offset);
     let cases: [Case; 22] = [
         (opcode::MOVE, 1, None, vector(25), None, "vmovaps zmm1, zmm25", "62917c4828c9"),
         (opcode::LOAD, 0, None, lanes(1, 4, 0), None, "vmovups zmm0, [rcx + rax*4]", "62f17c48100481"),
@@ -183,7 +189,7 @@ fn wide_vectors_have_the_prefix_evex() {
             opcode::LOAD,
             8,
             None,
-            indexed(12, CYCLE, 4, 192),
+            at(12, CYCLE, 4, 192),
             None,
             "vmovups zmm8, [r12 + rdx*4 + 192]",
             "62517c48108494c0000000",
@@ -197,7 +203,7 @@ fn wide_vectors_have_the_prefix_evex() {
             "vmovups [r15 + rax*4 + 64], zmm30",
             "62417c4811b48740000000",
         ),
-        (opcode::STORE, 3, None, stack(3520), None, "vmovups [rsp + 3520], zmm3", "62f17c48119c24c00d0000"),
+        (opcode::STORE, 3, None, slot(3520), None, "vmovups [rsp + 3520], zmm3", "62f17c48119c24c00d0000"),
         (opcode::STORE_PAST.half(), 27, None, lanes(3, 2, 0), None, "vmovntps [rbx + rax*2], ymm27", "62617c282b1c43"),
         (opcode::STORE.half(), 21, None, lanes(7, 2, 0), None, "vmovups [rdi + rax*2], ymm21", "62e17c28112c47"),
         (opcode::STORE.least(), 11, None, lanes(3, 1, 0), None, "vmovups [rbx + rax], xmm11", "62717c08111c03"),
@@ -231,12 +237,12 @@ fn wide_vectors_have_the_prefix_evex() {
             opcode::TERNARY,
             1,
             Some(2),
-            stack(64),
+            slot(64),
             Some(202),
             "vpternlogd zmm1, zmm2, [rsp + 64], 202",
             "62f36d48258c2440000000ca",
         ),
-        (opcode::FMA, 24, Some(9), stack(64), None, "vfmadd213ps zmm24, zmm9, [rsp + 64]", "62623548a8842440000000"),
+        (opcode::FMA, 24, Some(9), slot(64), None, "vfmadd213ps zmm24, zmm9, [rsp + 64]", "62623548a8842440000000"),
         (opcode::FROM_MASK, 20, None, vector(1), None, "vpmovm2d zmm20, k1", "62e27e4838e1"),
     ];
     let wide = |opcode, to: u8, first: Option<u8>, last, byte| {
@@ -301,12 +307,12 @@ fn a_function_s_frame_and_loop_are_encoded() {
     assert_eq!(made(|code| code.load_argument(General(1), 2)), "488b8f10000000");
     assert_eq!(made(|code| code.load_argument(General(15), 0)), "4c8bbf00000000");
     // mov rdx, rax; and edx, 63
-    assert_eq!(made(|code| code.cycle(64)), "4889c281e23f000000");
+    assert_eq!(made_by(|code| code.cycle(64)), "4889c281e23f000000");
     // mov dword ptr [rsp + 36], 1
     assert_eq!(made(|code| code.store_immediate(36, 1)), "c784242400000001000000");
     // lea rdx, [rax + 32]; cmp rdx, rsi; ja (to the end); xor eax, eax; add rax, 32; lea rdx, [rax + 32]; cmp rdx, rsi;
     // jbe (to the xor)
-    let whole = made(|code| {
+    let whole = made_by(|code| {
         let start = code.begin_loop(32);
         code.first_lane();
         code.end_loop(start);
@@ -329,8 +335,8 @@ fn constants_lie_behind_the_code() {
 fn what_only_row_programs_use_is_encoded() {
     type Case = (Width, Option<bool>, Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
     let (narrow, wide) = (Width::Bits256, Width::Bits512);
-    let base = Operand::Memory(Memory::Offset { base: General(1), offset: 0x121 });
-    let lanes = |scale| indexed(1, LANE, scale, 0x121);
+    let base = Operand::Memory(Memory::First(address(1)));
+    let lanes = |width: Width, bytes| indexed(width, 1, LANE, bytes, width.lanes() * bytes);
     let greatest = instruction::binary(Binary::GreatestU32, wide).0;
     let add = instruction::binary(Binary::Add, wide).0;
     let cases: [Case; 20] = [
@@ -352,10 +358,10 @@ fn what_only_row_programs_use_is_encoded() {
             opcode::LOAD_WHERE,
             9,
             Some(2),
-            lanes(4),
+            lanes(narrow, 4),
             None,
             "vmaskmovps ymm9, ymm2, […]",
-            "c4626d2c8c8121010000",
+            "c4626d2c8c8120000000",
         ),
         (
             narrow,
@@ -363,14 +369,14 @@ fn what_only_row_programs_use_is_encoded() {
             opcode::STORE_WHERE,
             9,
             Some(2),
-            lanes(4),
+            lanes(narrow, 4),
             None,
             "vmaskmovps […], ymm2, ymm9",
-            "c4626d2e8c8121010000",
+            "c4626d2e8c8120000000",
         ),
-        (narrow, None, opcode::STORE_FIRST, 9, None, base, None, "vmovss […], xmm9", "c4617a118921010000"),
-        (narrow, None, opcode::STORE_FIRST_16, 9, None, base, Some(0), "vpextrw […], xmm9, 0", "c4637915892101000000"),
-        (narrow, None, opcode::STORE_FIRST_8, 9, None, base, Some(0), "vpextrb […], xmm9, 0", "c4637914892101000000"),
+        (narrow, None, opcode::STORE_FIRST, 9, None, base, None, "vmovss […], xmm9", "c4617a118900000000"),
+        (narrow, None, opcode::STORE_FIRST_16, 9, None, base, Some(0), "vpextrw […], xmm9, 0", "c4637915890000000000"),
+        (narrow, None, opcode::STORE_FIRST_8, 9, None, base, Some(0), "vpextrb […], xmm9, 0", "c4637914890000000000"),
         (narrow, None, greatest, 9, Some(2), vector(11), None, "vpmaxud ymm9, ymm2, ymm11", "c4426d3fcb"),
         (
             wide,
@@ -394,7 +400,7 @@ fn what_only_row_programs_use_is_encoded() {
             "vshuff32x4 zmm25, zmm2, zmm11, 0x4e",
             "62436d4823cb4e",
         ),
-        (wide, None, opcode::STORE_FIRST, 25, None, base, None, "vmovss […], xmm25", "62617e08118921010000"),
+        (wide, None, opcode::STORE_FIRST, 25, None, base, None, "vmovss […], xmm25", "62617e08118900000000"),
         (
             wide,
             None,
@@ -404,19 +410,19 @@ fn what_only_row_programs_use_is_encoded() {
             base,
             Some(0),
             "vpextrw […], xmm25, 0",
-            "62637d0815892101000000",
+            "62637d0815890000000000",
         ),
-        (wide, None, opcode::STORE_FIRST_8, 25, None, base, Some(0), "vpextrb […], xmm25, 0", "62637d0814892101000000"),
+        (wide, None, opcode::STORE_FIRST_8, 25, None, base, Some(0), "vpextrb […], xmm25, 0", "62637d0814890000000000"),
         (
             wide,
             Some(true),
             opcode::LOAD,
             25,
             None,
-            lanes(4),
+            lanes(wide, 4),
             None,
             "vmovups zmm25{k2}{z}, […]",
-            "62617cca108c8121010000",
+            "62617cca108c8140000000",
         ),
         (
             wide,
@@ -424,10 +430,10 @@ fn what_only_row_programs_use_is_encoded() {
             opcode::STORE,
             25,
             None,
-            lanes(4),
+            lanes(wide, 4),
             None,
             "vmovups […]{k2}, zmm25",
-            "62617c4a118c8121010000",
+            "62617c4a118c8140000000",
         ),
         (
             wide,
@@ -435,10 +441,10 @@ fn what_only_row_programs_use_is_encoded() {
             opcode::STORE_I16,
             25,
             None,
-            lanes(2),
+            lanes(wide, 2),
             None,
             "vmovdqu16 […]{k2}, ymm25",
-            "6261ff2a7f8c4121010000",
+            "6261ff2a7f8c4120000000",
         ),
         (
             wide,
@@ -446,10 +452,10 @@ fn what_only_row_programs_use_is_encoded() {
             opcode::STORE_I8,
             25,
             None,
-            lanes(1),
+            lanes(wide, 1),
             None,
             "vmovdqu8 […]{k2}, xmm25",
-            "62617f0a7f8c0121010000",
+            "62617f0a7f8c0110000000",
         ),
         (wide, Some(false), add, 25, Some(2), vector(25), None, "vaddps zmm25{k2}, zmm2, zmm25", "62016c4a58c9"),
         (wide, None, greatest, 25, Some(2), vector(11), None, "vpmaxud zmm25, zmm2, zmm11", "62426d483fcb"),
@@ -459,10 +465,10 @@ fn what_only_row_programs_use_is_encoded() {
             opcode::WIDEN_U16,
             25,
             None,
-            lanes(2),
+            lanes(wide, 2),
             None,
             "vpmovzxwd zmm25{k2}{z}, […]",
-            "62627dca338c4121010000",
+            "62627dca338c4120000000",
         ),
     ];
     for (width, masked, opcode, to, first, last, byte, text, want) in cases {
@@ -476,14 +482,14 @@ fn what_only_row_programs_use_is_encoded() {
     // mov eax, 0x7f; kmovw k2, eax
     assert_eq!(made(|code| code.set_mask(0x7f)), "b87f000000c5f892d0");
     // add rax, 0x100; cmp rax, 0x400; jb to the beginning
-    assert_eq!(made(|code| code.repeat(0, 0x100, 0x400)), "480500010000483d000400000f82eeffffff");
+    assert_eq!(made_by(|code| code.repeat(0, 0x100, 0x400)), "480500010000483d000400000f82eeffffff");
     // mov rcx, [rsi + 24]; add [rdi + 24], rcx
-    assert_eq!(made(|code| code.next_address(3)), "488b8e1800000048018f18000000");
+    assert_eq!(made_by(|code| code.next_address(3)), "488b8e1800000048018f18000000");
     // mov r9, [rdi + 24]; add r9, [rsi + 24]
-    assert_eq!(made(|code| code.load_next(General(9), 3)), "4c8b8f180000004c038e18000000");
+    assert_eq!(made_by(|code| code.load_next(Address(2), 3)), "4c8b8f180000004c038e18000000");
     // prefetcht0 [r9 + rax*4 + 64]; prefetcht0 [rbx + rax*2 + 64]
-    assert_eq!(made(|code| code.prefetch(General(9), 4, 64)), "410f188c8140000000");
-    assert_eq!(made(|code| code.prefetch(General(3), 2, 64)), "0f188c4340000000");
+    assert_eq!(made_by(|code| code.prefetch(Address(2), 4, 64)), "410f188c8140000000");
+    assert_eq!(made_by(|code| code.prefetch(Address(6), 2, 64)), "0f188c4340000000");
     // sub rdx, 1; jnz to the beginning
-    assert_eq!(made(|code| code.next_row(0)), "4883ea010f85f6ffffff");
+    assert_eq!(made_by(|code| code.next_row(0)), "4883ea010f85f6ffffff");
 }

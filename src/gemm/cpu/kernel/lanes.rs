@@ -22,44 +22,33 @@ pub(in crate::gemm::cpu) trait Lanes:
     fn sum<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
 }
 
-impl Lanes for f32 {
-    type Vector<S: Simd> = S::f32s;
-    const NOTHING: Self = 0.0;
+macro_rules! lanes {
+    ($($number:ty: $vector:ident, $splat:ident, $multiply_add:ident, $sum:ident;)*) => {$(
+        impl Lanes for $number {
+            type Vector<S: Simd> = S::$vector;
+            const NOTHING: Self = 0.0;
 
-    #[inline(always)]
-    fn splat<S: Simd>(simd: S, x: Self) -> S::f32s {
-        simd.splat_f32s(x)
-    }
+            #[inline(always)]
+            fn splat<S: Simd>(simd: S, x: Self) -> S::$vector {
+                simd.$splat(x)
+            }
 
-    #[inline(always)]
-    fn multiply_add<S: Simd>(simd: S, x: S::f32s, y: S::f32s, z: S::f32s) -> S::f32s {
-        simd.mul_add_e_f32s(x, y, z)
-    }
+            #[inline(always)]
+            fn multiply_add<S: Simd>(simd: S, x: S::$vector, y: S::$vector, z: S::$vector) -> S::$vector {
+                simd.$multiply_add(x, y, z)
+            }
 
-    #[inline(always)]
-    fn sum<S: Simd>(simd: S, x: S::f32s) -> Self {
-        simd.reduce_sum_f32s(x)
-    }
+            #[inline(always)]
+            fn sum<S: Simd>(simd: S, x: S::$vector) -> Self {
+                simd.$sum(x)
+            }
+        }
+    )*};
 }
 
-impl Lanes for f64 {
-    type Vector<S: Simd> = S::f64s;
-    const NOTHING: Self = 0.0;
-
-    #[inline(always)]
-    fn splat<S: Simd>(simd: S, x: Self) -> S::f64s {
-        simd.splat_f64s(x)
-    }
-
-    #[inline(always)]
-    fn multiply_add<S: Simd>(simd: S, x: S::f64s, y: S::f64s, z: S::f64s) -> S::f64s {
-        simd.mul_add_e_f64s(x, y, z)
-    }
-
-    #[inline(always)]
-    fn sum<S: Simd>(simd: S, x: S::f64s) -> Self {
-        simd.reduce_sum_f64s(x)
-    }
+lanes! {
+    f32: f32s, splat_f32s, mul_add_e_f32s, reduce_sum_f32s;
+    f64: f64s, splat_f64s, mul_add_e_f64s, reduce_sum_f64s;
 }
 
 /// The number of elements in a vector.

@@ -7,9 +7,8 @@
 //! - [`avx2`]: words and their panels on CPUs without AVX-512.
 //! - [`few`]: few rows of A, if B is contiguous along N; B's rows are read in place.
 //! - [`dots`]: few rows of A, if B is contiguous along K, as dot products.
-//! - [`halves`]: dot products of bf16s and f16s that are widened in registers, on CPUs that cannot multiply their
-//!   words.
-//! - [`widened_rows`]: few rows, if B is contiguous along N and is widened in registers; also for f32s.
+//! - [`widened`]: few rows by a B that is widened in registers: along N, also of f32s; along K, as dot products, on CPUs
+//!   that cannot multiply its words.
 //!
 //! # Prefetching
 //! With few rows, B comes from memory faster than it is multiplied. So words further on are prefetched, into the
@@ -19,7 +18,7 @@
 //! # Order of the sums
 //! Integers are summed exactly, in 32 bits. f32s, and types that are widened to them, are summed by fused multiply-add
 //! in the order of K. Words of bf16s are multiplied exactly and summed in f32 in the order of K, rounded to nearest at
-//! least once for each word. ([`dots`] and [`halves`] sum in a vector's lanes, which are then added; [`amx`] sums in
+//! least once for each word. ([`dots`] and [`widened`] sum in a vector's lanes, which are then added; [`amx`] sums in
 //! parts of sixteen words, even and odd places apart.)
 //!
 //! `vdpbf16ps` and `tdpbf16ps` take subnormal numbers for 0, and make 0 of subnormal results. So they are used only if
@@ -33,14 +32,13 @@ mod avx2;
 mod block;
 mod dots;
 mod few;
-mod halves;
 mod operands;
 mod pack;
 mod steps;
 #[cfg(test)]
 mod tests;
 mod vector;
-mod widened_rows;
+mod widened;
 
 use std::arch::x86_64::{
     __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
@@ -56,12 +54,13 @@ pub(in crate::gemm::cpu) use self::avx2::F32ByAvx2;
 pub(in crate::gemm::cpu) use self::block::block;
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{few, few_rows};
-pub(in crate::gemm::cpu) use self::halves::{halves, most_rows_of_halves};
 pub(in crate::gemm::cpu) use self::operands::{Of, Panels, ROWS, Rows, Run};
 pub(in crate::gemm::cpu) use self::pack::{
     Contents, Magnitude, PANEL, Source, magnitude, pack, panel_columns, panel_words,
 };
-pub(in crate::gemm::cpu) use self::widened_rows::{fewest_columns, most_widened_rows, widened_rows};
+pub(in crate::gemm::cpu) use self::widened::{
+    AlongK, AlongN, fewest_widened_columns, most_widened_dots, most_widened_rows, widened,
+};
 
 /// Lanes of a vector: columns, or words along K.
 pub(super) const LANES: usize = 16;
@@ -179,45 +178,6 @@ pub(in crate::gemm::cpu) trait Avx512: Words<Vector = __m512i> {
     fn of_bits(x: __m512i) -> Self::Sums;
 }
 
-/// What words of AVX-512 have in common.
-macro_rules! avx512 {
-    ($elements:literal) => {
-        type Vector = __m512i;
-        const ELEMENTS: usize = $elements;
-        const VECTORS: usize = pack::VECTORS;
-
-        #[inline(always)]
-        unsafe fn pack(from: Source, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents {
-            // SAFETY: the caller's promise.
-            unsafe { pack::avx512::<Self>(from, extents, flipped, to) }
-        }
-
-        #[inline(always)]
-        unsafe fn splat(word: i32) -> __m512i {
-            // SAFETY: the caller's promise.
-            unsafe { _mm512_set1_epi32(word) }
-        }
-
-        #[inline(always)]
-        unsafe fn load(at: *const i32) -> __m512i {
-            // SAFETY: the caller's promise.
-            unsafe { _mm512_loadu_si512(at.cast()) }
-        }
-
-        #[inline(always)]
-        unsafe fn load_sums(at: *const Self::Sum, count: usize) -> Self::Sums {
-            // SAFETY: the caller's promise: there are as many.
-            Self::of_bits(unsafe { _mm512_maskz_loadu_epi32(mask(count), at.cast()) })
-        }
-
-        #[inline(always)]
-        unsafe fn store_sums(to: *mut Self::Sum, sums: Self::Sums, count: usize) {
-            // SAFETY: the caller's promise: there is room for as many.
-            unsafe { _mm512_mask_storeu_epi32(to.cast(), mask(count), Self::bits(sums)) };
-        }
-    };
-}
-
 /// The first lanes, at most `count`, of which there is one at least.
 #[inline(always)]
 fn mask(count: usize) -> u16 {
@@ -240,15 +200,19 @@ pub(in crate::gemm::cpu) struct SignedByUnsigned;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct UnsignedBySigned;
 
-macro_rules! floats {
-    ($($words:ty, $elements:literal, $drops:literal, $upper_halves:literal, $amx:expr, $features:literal: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
-        $(impl Words for $words {
-            type Sum = f32;
-            type Sums = __m512;
+macro_rules! words {
+    ($($words:ident: $elements:literal elements, sums $sum:ident in $sums:ident by $zero:ident and $add:ident, $features:literal,
+        drops subnormals: $drops:literal, upper halves: $upper_halves:literal, tiles: $amx:expr,
+        bits: |$x:ident| $bits:expr, $of_bits:expr,
+        |$to:ident, $a:ident, $b:ident| $dot:expr;)*) => {$(
+        impl Words for $words {
+            type Sum = $sum;
+            type Vector = __m512i;
+            type Sums = $sums;
+            const ELEMENTS: usize = $elements;
             const DROPS_SUBNORMALS: bool = $drops;
+            const VECTORS: usize = pack::VECTORS;
             const AMX: Option<amx::Dot> = $amx;
-
-            avx512!($elements);
 
             #[target_feature(enable = $features)]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
@@ -257,21 +221,51 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            unsafe fn zero() -> __m512 {
+            unsafe fn pack(from: Source, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents {
                 // SAFETY: the caller's promise.
-                unsafe { _mm512_setzero_ps() }
+                unsafe { pack::avx512::<Self>(from, extents, flipped, to) }
             }
 
             #[inline(always)]
-            unsafe fn dot($sums: __m512, $a: __m512i, $b: __m512i) -> __m512 {
+            unsafe fn splat(word: i32) -> __m512i {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_set1_epi32(word) }
+            }
+
+            #[inline(always)]
+            unsafe fn load(at: *const i32) -> __m512i {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_loadu_si512(at.cast()) }
+            }
+
+            #[inline(always)]
+            unsafe fn zero() -> $sums {
+                // SAFETY: the caller's promise.
+                unsafe { $zero() }
+            }
+
+            #[inline(always)]
+            unsafe fn dot($to: $sums, $a: __m512i, $b: __m512i) -> $sums {
                 // SAFETY: the caller's promise; the types are all 512 bits, of which all values are allowed.
                 unsafe { $dot }
             }
 
             #[inline(always)]
-            unsafe fn add(x: __m512, y: __m512) -> __m512 {
+            unsafe fn add(x: $sums, y: $sums) -> $sums {
                 // SAFETY: the caller's promise.
-                unsafe { _mm512_add_ps(x, y) }
+                unsafe { $add(x, y) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_sums(at: *const Self::Sum, count: usize) -> Self::Sums {
+                // SAFETY: the caller's promise: there are as many.
+                Self::of_bits(unsafe { _mm512_maskz_loadu_epi32(mask(count), at.cast()) })
+            }
+
+            #[inline(always)]
+            unsafe fn store_sums(to: *mut Self::Sum, sums: Self::Sums, count: usize) {
+                // SAFETY: the caller's promise: there is room for as many.
+                unsafe { _mm512_mask_storeu_epi32(to.cast(), mask(count), Self::bits(sums)) };
             }
         }
 
@@ -279,79 +273,48 @@ macro_rules! floats {
             const UPPER_HALVES: i32 = $upper_halves;
 
             #[inline(always)]
-            fn bits(x: __m512) -> __m512i {
-                // SAFETY: both types are 512 bits, of which all values are allowed.
-                unsafe { transmute(x) }
+            fn bits($x: $sums) -> __m512i {
+                $bits
             }
 
             #[inline(always)]
-            fn of_bits(x: __m512i) -> __m512 {
-                // SAFETY: both types are 512 bits, of which all values are allowed.
-                unsafe { transmute(x) }
-            }
-        })*
-    };
-}
-
-floats! {
-    F32, 1, false, 0x7fff_0000, None, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
-    Bf16, 2, true, 0x7fff_7fff, Some(amx::Dot::Bf16), "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
-        _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b))
-    };
-}
-
-macro_rules! integers {
-    ($($words:ident: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
-        $(impl Words for $words {
-            type Sum = i32;
-            type Sums = __m512i;
-            const DROPS_SUBNORMALS: bool = false;
-            const AMX: Option<amx::Dot> = Some(amx::Dot::$words);
-
-            avx512!(4);
-
-            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-            unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
-                // SAFETY: this is the one place that calls it.
-                unsafe { work.run() }
-            }
-
-            #[inline(always)]
-            unsafe fn zero() -> __m512i {
-                // SAFETY: the caller's promise.
-                unsafe { _mm512_setzero_si512() }
-            }
-
-            #[inline(always)]
-            unsafe fn dot($sums: __m512i, $a: __m512i, $b: __m512i) -> __m512i {
-                // SAFETY: the caller's promise.
-                unsafe { $dot }
-            }
-
-            #[inline(always)]
-            unsafe fn add(x: __m512i, y: __m512i) -> __m512i {
-                // SAFETY: the caller's promise.
-                unsafe { _mm512_add_epi32(x, y) }
+            fn of_bits($x: __m512i) -> $sums {
+                $of_bits
             }
         }
-
-        impl Avx512 for $words {
-            const UPPER_HALVES: i32 = 0;
-
-            #[inline(always)]
-            fn bits(x: __m512i) -> __m512i {
-                x
-            }
-
-            #[inline(always)]
-            fn of_bits(x: __m512i) -> __m512i {
-                x
-            }
-        })*
-    };
+    )*};
 }
 
-integers! {
-    SignedByUnsigned: |sums, a, b| _mm512_dpbusd_epi32(sums, b, a);
-    UnsignedBySigned: |sums, a, b| _mm512_dpbusd_epi32(sums, a, b);
+/// The bits of f32s.
+#[inline(always)]
+fn bits_of(x: __m512) -> __m512i {
+    // SAFETY: both types are 512 bits, of which all values are allowed.
+    unsafe { transmute(x) }
+}
+
+#[inline(always)]
+fn floats_of(x: __m512i) -> __m512 {
+    // SAFETY: both types are 512 bits, of which all values are allowed.
+    unsafe { transmute(x) }
+}
+
+words! {
+    F32: 1 elements, sums f32 in __m512 by _mm512_setzero_ps and _mm512_add_ps, "avx512f,avx512bw,avx512vl",
+        drops subnormals: false, upper halves: 0x7fff_0000, tiles: None,
+        bits: |x| bits_of(x), floats_of(x),
+        |sums, a, b| _mm512_fmadd_ps(floats_of(a), floats_of(b), sums);
+    Bf16: 2 elements, sums f32 in __m512 by _mm512_setzero_ps and _mm512_add_ps, "avx512f,avx512bw,avx512vl,avx512bf16",
+        drops subnormals: true, upper halves: 0x7fff_7fff, tiles: Some(amx::Dot::Bf16),
+        bits: |x| bits_of(x), floats_of(x),
+        |sums, a, b| _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b));
+    SignedByUnsigned: 4 elements, sums i32 in __m512i by _mm512_setzero_si512 and _mm512_add_epi32,
+        "avx512f,avx512bw,avx512vl,avx512vnni",
+        drops subnormals: false, upper halves: 0, tiles: Some(amx::Dot::SignedByUnsigned),
+        bits: |x| x, x,
+        |sums, a, b| _mm512_dpbusd_epi32(sums, b, a);
+    UnsignedBySigned: 4 elements, sums i32 in __m512i by _mm512_setzero_si512 and _mm512_add_epi32,
+        "avx512f,avx512bw,avx512vl,avx512vnni",
+        drops subnormals: false, upper halves: 0, tiles: Some(amx::Dot::UnsignedBySigned),
+        bits: |x| x, x,
+        |sums, a, b| _mm512_dpbusd_epi32(sums, a, b);
 }

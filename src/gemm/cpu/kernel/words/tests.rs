@@ -2,8 +2,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 use super::super::Matrix;
-use super::halves::halves_by;
-use super::widened_rows::widened_rows_by;
+use super::widened::{AlongK, AlongN, widened_by};
 use super::*;
 
 /// How a matrix lies in memory.
@@ -245,9 +244,9 @@ proptest! {
             let extents = [rows, columns, depth];
             // SAFETY: the operands have these extents, and the CPU has been asked.
             unsafe {
-                widened_rows_by::<f32>(avx512, extents, of_a, f32s.source(), &mut results[0]);
-                widened_rows_by::<f16>(avx512, extents, of_a, f16s.source(), &mut results[1]);
-                widened_rows_by::<bf16>(avx512, extents, of_a, bf16s.source(), &mut results[2]);
+                widened_by::<f32, AlongN>(avx512, extents, (of_a, f32s.source()), &mut results[0], [columns, 1]);
+                widened_by::<f16, AlongN>(avx512, extents, (of_a, f16s.source()), &mut results[1], [columns, 1]);
+                widened_by::<bf16, AlongN>(avx512, extents, (of_a, bf16s.source()), &mut results[2], [columns, 1]);
             }
             for at in 0..rows * columns {
                 let wanted = dot(&a[at / columns * depth..], &f32s, at % columns);
@@ -270,8 +269,8 @@ proptest! {
             // SAFETY: the operands have these extents, and the CPU has been asked.
             unsafe {
                 let extents = [rows, columns, depth];
-                halves_by::<f16>(avx512, extents, of_a, f16s.source(), &mut results[0], [columns, 1]);
-                halves_by::<bf16>(avx512, extents, of_a, bf16s.source(), &mut results[1], [1, rows]);
+                widened_by::<f16, AlongK>(avx512, extents, (of_a, f16s.source()), &mut results[0], [columns, 1]);
+                widened_by::<bf16, AlongK>(avx512, extents, (of_a, bf16s.source()), &mut results[1], [1, rows]);
             }
             for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
                 let wanted = dot(&a[i * depth..], &f32s, j);
