@@ -15,6 +15,7 @@ mod interpret;
 #[cfg(feature = "native")]
 mod kernel_table;
 mod legality;
+mod legality_memory;
 mod listings;
 #[cfg(feature = "native")]
 mod modes;
