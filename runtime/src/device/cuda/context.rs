@@ -155,5 +155,9 @@ fn properties(device: CUdevice) -> Result<Properties> {
         memory_bytes: memory_bytes as u64,
         driver_version: u32::try_from(driver_version).unwrap_or(0),
         clock_khz: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+        memory_clock_khz: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+        memory_bus_bits: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
+        // It is no attribute.
+        power_milliwatts: 0,
     })
 }
