@@ -61,6 +61,7 @@ pub use compile::source::{Compiled, Output, Source};
 pub use device::gpu_model::{GpuModel, ParseGpuModelError};
 pub use device::launch::Launch;
 pub use device::properties::Properties;
+pub use device::rates::{POWER_EXPONENT, Rates};
 pub use device::status::STATUS_VARIABLE;
 pub use device::{Device, DeviceKind};
 pub use error::exchange::ExchangeError;

@@ -6,11 +6,13 @@ pub(crate) mod emulated;
 #[cfg(not(feature = "emulated"))]
 #[path = "no_emulator.rs"]
 pub(crate) mod emulated;
+pub(crate) mod describe;
 pub(crate) mod gpu_model;
 pub(crate) mod host;
 pub(crate) mod launch;
 pub(crate) mod loaded;
 pub(crate) mod properties;
+pub(crate) mod rates;
 pub(crate) mod status;
 
 use std::any::{Any, TypeId};

@@ -11,6 +11,7 @@ mod function;
 mod gpu;
 mod graph;
 mod memory;
+mod power;
 #[cfg(feature = "nccl")]
 pub(crate) mod nccl;
 mod record;

@@ -126,13 +126,10 @@ fn power(
 ) -> f64 {
     let constants = &machine.constants.sm90;
     let products = timeline.shares[3].1 / clocks_per_us;
-    if timeline.clocks / clocks_per_us <= constants.power_after {
-        return 0.0;
-    }
     let of_tile = (key.tile.rows * key.tile.columns) as f64;
     let multiplied = s.candidate.blocks as f64 * of_tile * s.problem.k as f64 / s.candidate.split_k.splits() as f64;
-    let clock = machine.clock
-        * if key.instruction.sizes().0 == 1 { constants.power_clock_8_bit } else { constants.power_clock };
+    let clock = machine.power_clock * if key.instruction.sizes().0 == 1 { constants.power_clock_8_bit } else { 1.0 };
+    let clock = clock.min(machine.clock);
     let shared_bytes = key.tile.rows as f64 / 64.0 * (64.0 + key.tile.columns as f64) * 128.0;
     let bytes = (stage.l2_bytes + constants.power_of_shared * shared_bytes) / macs.max(1.0);
     let least = multiplied / (rate(key) * machine.multiprocessors as f64 * clock * 1e3)

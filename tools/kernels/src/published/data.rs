@@ -21,15 +21,8 @@ pub(crate) enum Part {
     Judge,
     /// The library has no kernel of its kind yet.
     Waiting,
-}
-
-/// Where operands are when a timed launch begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Caches {
-    /// In memory.
-    Cold,
-    /// In the L2, as far as it holds them.
-    Warm,
+    /// Its source does not say which board it is, so nothing follows from it.
+    Unknown,
 }
 
 /// How close timed launches follow each other.
@@ -44,7 +37,8 @@ pub(crate) enum Pace {
 /// How a program measures.
 #[derive(Clone, Debug)]
 pub(crate) struct Harness {
-    pub(crate) caches: Caches,
+    /// Bytes that it leaves in the L2, which must be written to memory; 0 if operands may lie there.
+    pub(crate) dirty: f64,
     pub(crate) pace: Pace,
     /// What it adds to each time, in microseconds.
     pub(crate) offset: f64,
@@ -121,6 +115,11 @@ impl Row {
     /// Floating-point operations, or as many of integers.
     pub(crate) fn operations(&self) -> f64 {
         2.0 * self.extents.iter().map(|extent| *extent as f64).product::<f64>()
+    }
+
+    /// Whether it is fitted or judges.
+    pub(crate) fn is_judged(&self) -> bool {
+        matches!(self.part, Part::Fit | Part::Judge)
     }
 
     /// Whether the harness resolves so short a time.
@@ -240,7 +239,7 @@ fn row(
         (None, Some(tflops)) => operations * 1e-6 / number("a rate", tflops, (0.1, 1e4))?,
         _ => return Err("a time is given as `us` or as `tflops`, not as both".to_owned()),
     };
-    let parts = [("fit", Part::Fit), ("judge", Part::Judge), ("waiting", Part::Waiting)];
+    let parts = [("fit", Part::Fit), ("judge", Part::Judge), ("waiting", Part::Waiting), ("unknown", Part::Unknown)];
     let types = [
         ("f16", Types::F16),
         ("bf16", Types::Bf16),
@@ -271,7 +270,7 @@ fn harnesses(text: &str) -> Outcome<BTreeMap<String, Harness>> {
     let of = |cells: &BTreeMap<String, String>| {
         let cell = |name: &str| cells.get(name).map(String::as_str).ok_or_else(|| format!("no column `{name}`"));
         let harness = Harness {
-            caches: one_of("caches", cell("caches")?, &[("cold", Caches::Cold), ("warm", Caches::Warm)])?,
+            dirty: 1e6 * number("dirty_mb", cell("dirty_mb")?, (0.0, 200.0))?,
             pace: one_of("pace", cell("pace")?, &[("burst", Pace::Burst), ("sustained", Pace::Sustained)])?,
             offset: number("offset_us", cell("offset_us")?, (0.0, 20.0))?,
             resolves: number("resolves_us", cell("resolves_us")?, (0.0, 100.0))?,
@@ -322,7 +321,7 @@ mod tests {
                         # types: f16\n# layout: NT\n# output: same\n";
 
     fn read(rest: &str) -> Outcome<Vec<Row>> {
-        let harness = Harness { caches: Caches::Warm, pace: Pace::Sustained, offset: 2.0, resolves: 10.0 };
+        let harness = Harness { dirty: 0.0, pace: Pace::Sustained, offset: 2.0, resolves: 10.0 };
         rows("test", &BTreeMap::from([("loop".to_owned(), harness)]), &format!("{HEAD}{rest}"))
     }
 

@@ -80,13 +80,16 @@ struct Priced<'r> {
 
 /// The rows that are judged or fitted, priced on machines that `changed` may change.
 fn priced<'r>(rows: &'r [Row], changed: &(dyn Fn(Machine) -> Machine + Sync)) -> Result<Vec<Priced<'r>>, String> {
-    let counted = |row: &&Row| row.bad.is_none() && row.part != Part::Waiting && row.is_resolved();
+    let counted = |row: &&Row| row.bad.is_none() && row.is_judged() && row.is_resolved();
     let of = |row: &'r Row| {
-        let machine = price::machine(row).map(changed);
-        let candidate = machine.and_then(|machine| price::candidate(&machine, row));
-        let candidate = candidate.map_err(|why| format!("{}, {:?}: {why}", row.source, row.extents))?;
-        let kernel = format!("{}; {}", candidate.key, candidate.split_k);
-        Ok(Priced { row, regime: Regime::of(row), ratio: row.microseconds / candidate.microseconds, kernel })
+        let price = || {
+            let machine = changed(price::machine(row)?);
+            let candidate = price::candidate(&machine, row)?;
+            let predicted = price::measured(&machine, row, &candidate)?;
+            let kernel = format!("{}; {}", candidate.key, candidate.split_k);
+            Ok(Priced { row, regime: Regime::of(row), ratio: row.microseconds / predicted, kernel })
+        };
+        price().map_err(|why: Box<dyn Error>| format!("{}, {:?}: {why}", row.source, row.extents))
     };
     let rows: Vec<&Row> = rows.iter().filter(counted).collect();
     rows.into_par_iter().map(of).collect()
@@ -156,12 +159,14 @@ fn table(rows: &[Row], all: &[Priced<'_>]) -> String {
     let count = |suits: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| suits(row)).count();
     let _ = writeln!(
         text,
-        "\n{} rows: {} priced, {} bad, {} shorter than their harness resolves, {} waiting for their kernels",
+        "\n{} rows: {} priced, {} bad, {} shorter than their harness resolves, {} waiting for their \
+         kernels, {} of boards that are not said",
         rows.len(),
         all.len(),
         count(&|row| row.bad.is_some()),
-        count(&|row| row.bad.is_none() && row.part != Part::Waiting && !row.is_resolved()),
+        count(&|row| row.bad.is_none() && row.is_judged() && !row.is_resolved()),
         count(&|row| row.part == Part::Waiting),
+        count(&|row| row.part == Part::Unknown),
     );
     text.push_str(&choices(all));
     text
@@ -224,6 +229,13 @@ fn change(text: &str) -> Result<(Parameter, f64), String> {
         format!("`{name}` is no number of the model: there are {}", names.join(", "))
     })?;
     Ok((parameter, value.parse().map_err(|_| format!("`{value}` is no number"))?))
+}
+
+/// The table with the model's own numbers.
+#[cfg(test)]
+pub(crate) fn text() -> Result<String, String> {
+    let rows = data::all()?;
+    Ok(table(&rows, &priced(&rows, &|machine| machine)?))
 }
 
 /// Runs the command.

@@ -10,7 +10,7 @@ use epilogue::gemm::{
 };
 use epilogue_runtime::Arch;
 
-use super::data::{Output, Row, Split, Timed, Types};
+use super::data::{Output, Pace, Row, Split, Timed, Types};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -26,7 +26,24 @@ struct Product {
 pub(super) fn machine(row: &Row) -> Outcome<Machine> {
     let mut properties = row.gpu.properties();
     properties.power_milliwatts = row.watts * 1000;
-    Ok(Machine::of(&properties).ok_or("a GPU")?)
+    let machine = Machine::of(&properties).ok_or("a GPU")?;
+    Ok(if row.harness.pace == Pace::Burst { machine.in_bursts() } else { machine })
+}
+
+/// What a memory's reads take beside its bytes: the way to it and back, in microseconds.
+const LATENCY: f64 = 1.0;
+
+/// The predicted time as the harness measures it. What it leaves in the L2 is written to memory while the kernel reads: as
+/// many bytes as the kernel's reads displace, and no more than there are.
+pub(super) fn measured(machine: &Machine, row: &Row, candidate: &Candidate) -> Outcome<f64> {
+    let product = Product::of(row)?;
+    let types = product.tree.types();
+    let [m, n, k, l] = row.extents.map(|extent| extent as f64);
+    let read = l * k * (m * types.a.size() as f64 + n * types.b.size() as f64);
+    let all = read + l * m * n * product.tree.cost().bytes_per_element() as f64;
+    let rate = machine.memory_bytes_per_clock * machine.multiprocessors as f64 * machine.clock * 1e3;
+    let memory = (all + read.min(row.harness.dirty)) / rate + LATENCY;
+    Ok(candidate.microseconds.max(memory))
 }
 
 impl Product {

@@ -2,7 +2,8 @@
 //!
 //! A stage takes the longest of three times: the tensor cores', the L2's and the latency of the ring. A block computes
 //! its tiles one after another, with the epilogue after each product (cooperative) or during the next one's product
-//! (ping-pong). The whole takes at least as long as the memory bandwidth and the board's power allow.
+//! (ping-pong). The whole takes at least as long as the memory bandwidth and the board's power allow. Times are those of
+//! launches that follow each other at once: the power limit holds.
 
 use super::workload::Workload;
 use crate::gemm::families::KernelKey;
@@ -86,7 +87,7 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let shared_rate = (2048.0 + 32.0 * columns) / (columns / 2.0);
     // One addition for each accumulator, of which a multiprocessor does 128 per clock.
     let promotion = if key.promoted { constants.promotion_share * rows * columns / 128.0 } else { 0.0 };
-    let tensor = work / key.instruction.rate() / constants.tensor_share + promotion;
+    let tensor = work / key.instruction.rate(&machine.rates) / constants.tensor_share + promotion;
     let shared = tensor * shared_rate / 128.0;
     // Nothing is read outside of the operands.
     let (m, n) = (w.problem.m.max(1), w.problem.n.max(1));
@@ -253,25 +254,33 @@ pub(crate) fn predict(
     let all_b = e.products() as f64 * k * n;
     // Patches overlap: memory has each element of the images once.
     let of_a = p.patches.map_or(m * k, |elements| elements as f64);
-    let bytes = l * (of_a * a_size as f64 + all_b * b_size as f64 + m * n * e.bytes_per_element() as f64 + sums);
-    let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
+    let stored = l * m * n * e.bytes_written as f64;
+    let read = l * (of_a * a_size as f64 + all_b * b_size as f64 + m * n * e.bytes_read as f64 + sums);
+    let memory_rate = machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost;
+    let (memory, stores) = ((read + stored) / memory_rate, stored / memory_rate);
     // Bytes moved on the chip cost power; this also breaks ties.
     let busy = clocks.product / (boost * constants.busy_clock) * (1.0 + constants.power_of_bytes * bytes_per_work);
     let outside = clocks.outside / (boost * constants.busy_clock);
-    let share = if a_size == 1 { constants.power_clock_8_bit } else { constants.power_clock };
+    let rate = w.instruction.rate(&machine.rates);
+    let power_clock = machine.power_clock * if a_size == 1 { constants.power_clock_8_bit } else { 1.0 };
+    let power_clock = power_clock.min(machine.clock) * 1e3;
     // The tensor cores multiply whole tiles.
     let multiplied =
         count as f64 * (per_cluster * key.tile.rows * key.tile.columns) as f64 * k * w.needed / splits as f64;
-    let power = multiplied / (w.instruction.rate() * machine.multiprocessors as f64 * boost * share);
+    let power = multiplied / (rate * machine.multiprocessors as f64 * power_clock);
     let waves = count as f64 / clusters_at_once(machine, key.cluster) as f64;
     let tail = if split_k == SplitK::Stream { 0.0 } else { waves.ceil() / waves.max(f64::MIN_POSITIVE) - 1.0 };
     let power = power * (1.0 + constants.power_of_bytes * bytes_per_work) * (1.0 + constants.idle_power * tail);
-    let mut microseconds = busy.max(if busy > constants.power_after { power } else { 0.0 });
+    let mut microseconds = busy.max(power);
     if memory > microseconds {
         bound = Bound::Memory;
     }
-    // The smaller of the two times is never completely hidden.
-    microseconds = microseconds.max(memory) + constants.overlap * microseconds.min(memory) + outside;
+    // The smaller of the two times is never completely hidden, stores least.
+    let hidden = microseconds.min(memory);
+    microseconds = microseconds.max(memory)
+        + constants.overlap * (hidden - stores).max(0.0)
+        + constants.store_overlap * hidden.min(stores)
+        + outside;
     Candidate {
         key: KernelKey::Sm90(*key),
         split_k,
