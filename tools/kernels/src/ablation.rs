@@ -97,7 +97,8 @@ fn effect(cases: &[Case<'_>], machine: &Machine) -> Effect {
 fn measured_by(name: &str) -> &'static str {
     match name {
         "machine.memory" => "speed/copy",
-        "machine.clock" | "sm90.busy_clock" | "machine.power_clock" | "sm90.power_clock_8_bit" | "launches.burst_clock" => {
+        "machine.clock" | "sm90.busy_clock" | "machine.power_clock" | "sm90.power_clock_8_bit" | "sm90.headroom"
+        | "sm90.headroom_8_bit" | "sm90.short_clock_8_bit" | "sm90.power_after" | "launches.burst_clock" => {
             "picks/gemm (the clocks seen)"
         }
         "sm90.promotion_share" => "speed/gemm/f8e4m3",

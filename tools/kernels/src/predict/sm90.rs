@@ -126,6 +126,9 @@ fn power(
 ) -> f64 {
     let constants = &machine.constants.sm90;
     let products = timeline.shares[3].1 / clocks_per_us;
+    if timeline.clocks / clocks_per_us <= constants.power_after {
+        return 0.0;
+    }
     let of_tile = (key.tile.rows * key.tile.columns) as f64;
     let multiplied = s.candidate.blocks as f64 * of_tile * s.problem.k as f64 / s.candidate.split_k.splits() as f64;
     let clock = machine.power_clock * if key.instruction.sizes().0 == 1 { constants.power_clock_8_bit } else { 1.0 };

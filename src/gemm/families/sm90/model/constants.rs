@@ -10,7 +10,15 @@ constants! {
     /// The clock while tensor cores are busy, as others measured it on an H100.
     busy_clock: "of the boost clock" = 0.956;
     /// The clock that power allows for 8-bit types (1460 to 1520 TFLOP/s beside 820 to 830 of bf16 on an H100).
-    power_clock_8_bit: "of the clock for 16-bit types" = 0.90;
+    power_clock_8_bit: "of the clock for 16-bit types" = 0.89;
+    /// A multiprocessor's own clock beside the one that power allows on average: others wait meanwhile.
+    headroom: "of the power's clock" = 1.195;
+    /// The same for 8-bit types.
+    headroom_8_bit: "of the power's clock" = 1.447;
+    /// The same for 8-bit types in short launches (1280 to 1430 TFLOP/s up to 170 us on an H100).
+    short_clock_8_bit: "of the power's clock" = 1.10;
+    /// The time after which the average power limits a launch, not only the clock.
+    power_after: "us" = 200.0;
     /// The share of the power of idle multiprocessors, in the last wave, that the working ones can't use.
     idle_power: "of the power" = 0.1;
     /// The power of a byte from the L2, as a share of a multiply-add's.

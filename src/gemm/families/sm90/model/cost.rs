@@ -259,19 +259,34 @@ pub(crate) fn predict(
     let memory_rate = machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost;
     let (memory, stores) = ((read + stored) / memory_rate, stored / memory_rate);
     // Bytes moved on the chip cost power; this also breaks ties.
-    let busy = clocks.product / (boost * constants.busy_clock) * (1.0 + constants.power_of_bytes * bytes_per_work);
-    let outside = clocks.outside / (boost * constants.busy_clock);
+    let on_chip = clocks.product * (1.0 + constants.power_of_bytes * bytes_per_work);
     let rate = w.instruction.rate(&machine.rates);
-    let power_clock = machine.power_clock * if a_size == 1 { constants.power_clock_8_bit } else { 1.0 };
-    let power_clock = power_clock.min(machine.clock) * 1e3;
+    let (of_16_bit, headroom, short) = match a_size {
+        1 => (constants.power_clock_8_bit, constants.headroom_8_bit, constants.short_clock_8_bit),
+        _ => (1.0, constants.headroom, constants.headroom),
+    };
+    let allowed = machine.power_clock * of_16_bit * 1e3;
+    let highest = boost * constants.busy_clock;
+    // How many times longer the chip takes at a share of the allowed clock.
+    let longer = |share: f64| (highest / (allowed * share)).max(1.0);
+    let fastest = on_chip / highest;
+    // No kernel is faster, so all kernels of a product are judged alike. A chip that waits for memory takes less power.
+    let least = l * m * n * k * e.products() as f64 * w.needed
+        / (rate * machine.multiprocessors as f64 * highest * constants.tensor_share);
+    let loaded = (least / memory.max(f64::MIN_POSITIVE)).min(1.0);
+    let longer_here = 1.0 + (longer(short) - 1.0) * loaded;
+    let outside = clocks.outside / highest * longer_here;
     // The tensor cores multiply whole tiles.
     let multiplied =
         count as f64 * (per_cluster * key.tile.rows * key.tile.columns) as f64 * k * w.needed / splits as f64;
-    let power = multiplied / (rate * machine.multiprocessors as f64 * power_clock);
+    let power = multiplied / (rate * machine.multiprocessors as f64 * allowed.min(boost));
     let waves = count as f64 / clusters_at_once(machine, key.cluster) as f64;
     let tail = if split_k == SplitK::Stream { 0.0 } else { waves.ceil() / waves.max(f64::MIN_POSITIVE) - 1.0 };
     let power = power * (1.0 + constants.power_of_bytes * bytes_per_work) * (1.0 + constants.idle_power * tail);
-    let mut microseconds = busy.max(power);
+    let mut microseconds = fastest * longer_here;
+    if least > constants.power_after {
+        microseconds = (fastest * longer(headroom)).max(power);
+    }
     if memory > microseconds {
         bound = Bound::Memory;
     }
