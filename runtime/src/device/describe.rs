@@ -105,7 +105,11 @@ impl Device {
             rates.mma, rates.wgmma, rates.mma_int8, rates.f32, rates.f64, rates.l2_bytes
         );
         if !missing.is_empty() {
-            let _ = writeln!(text, "not told by the driver, so a known GPU's of this name or class: {}", missing.join(", "));
+            let _ = writeln!(
+                text,
+                "not told by the driver, so a known GPU's of this name or class: {}",
+                missing.join(", ")
+            );
         }
         text
     }

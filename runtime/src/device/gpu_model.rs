@@ -79,7 +79,15 @@ const ROWS: [Row; 26] = [
     row(("B200", "NVIDIA B200"), (10, 0), 148, (1965, 3996), 8192, (126, 180), 1000),
     row(("GB300", "NVIDIA GB300"), (10, 3), 148, (1920, 3996), 8192, (126, 279), 1400),
     row(("RTX PRO 6000", "NVIDIA RTX PRO 6000 Blackwell"), (12, 0), 188, (2617, 14001), 512, (128, 96), 600),
-    row(("RTX PRO 6000 Max-Q", "NVIDIA RTX PRO 6000 Blackwell Max-Q"), (12, 0), 188, (2280, 14001), 512, (128, 96), 300),
+    row(
+        ("RTX PRO 6000 Max-Q", "NVIDIA RTX PRO 6000 Blackwell Max-Q"),
+        (12, 0),
+        188,
+        (2280, 14001),
+        512,
+        (128, 96),
+        300,
+    ),
     row(("RTX 5080", "NVIDIA GeForce RTX 5080"), (12, 0), 84, (2617, 15001), 256, (64, 16), 360),
     row(("RTX 5090", "NVIDIA GeForce RTX 5090"), (12, 0), 170, (2407, 14001), 512, (96, 32), 575),
     row(("DGX Spark", "NVIDIA GB10"), (12, 1), 48, (2418, 4267), 256, (24, 119), 140),
@@ -202,7 +210,10 @@ mod tests {
         }
         let error = "GTX 680".parse::<GpuModel>().unwrap_err().to_string();
         assert!(error.starts_with("`GTX 680` names no known GPU") && error.contains("`RTX 4090`"), "{error}");
-        assert_eq!((GpuModel::A100.to_string(), GpuModel::H100.to_string()), ("A100 SXM 40GB".into(), "H100 SXM".into()));
+        assert_eq!(
+            (GpuModel::A100.to_string(), GpuModel::H100.to_string()),
+            ("A100 SXM 40GB".into(), "H100 SXM".into())
+        );
         assert_eq!(GpuModel::H200.to_string(), "H200 SXM");
     }
 

@@ -1,12 +1,12 @@
 //! Devices. Files are named after what a device makes: streams (`stream`), tensors (`create`), kernels (`load`).
 
 pub(crate) mod cuda;
+pub(crate) mod describe;
 #[cfg(feature = "emulated")]
 pub(crate) mod emulated;
 #[cfg(not(feature = "emulated"))]
 #[path = "no_emulator.rs"]
 pub(crate) mod emulated;
-pub(crate) mod describe;
 pub(crate) mod gpu_model;
 pub(crate) mod host;
 pub(crate) mod launch;
@@ -27,8 +27,8 @@ use crate::compile::compiler::Compiler;
 use crate::compile::source::Output;
 use crate::device::cuda::{CudaStream, Gpu};
 use crate::device::emulated::Emulator;
-use crate::device::loaded::Loaded;
 use crate::device::gpu_model::GpuModel;
+use crate::device::loaded::Loaded;
 use crate::device::properties::Properties;
 use crate::device::status::{Seen, Status};
 use crate::error::{Absent, Error, Result};

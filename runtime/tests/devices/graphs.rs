@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use epilogue_runtime::bundle::Builder;
 use epilogue_runtime::{
-    Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, GpuModel, Kernel, KernelArgument, Launch, Site,
-    Stream, testing,
+    Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, GpuModel, Kernel, KernelArgument, Launch,
+    Site, Stream, testing,
 };
 
 use super::{affine, devices, source};

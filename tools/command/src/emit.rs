@@ -49,8 +49,7 @@ pub(crate) fn emit(options: &EmitOptions) -> Result<String, Failure> {
             "({behind} kernels are faster by the model, and copy an operand first, which is a launch of its own)"
         ));
     }
-    let compiled =
-        Compiler::find().map_err(epilogue::runtime::Error::from)?.compile(source, arch, Output::Cubin)?;
+    let compiled = Compiler::find().map_err(epilogue::runtime::Error::from)?.compile(source, arch, Output::Cubin)?;
 
     let mut maker = Maker::Shapes(&device);
     let mut arguments = maker.arguments(&gemm, &options.product, &[])?;

@@ -185,7 +185,11 @@ impl GpuOptions {
         self.gpu.or_else(of_class).ok_or_else(|| {
             let known: BTreeSet<Arch> = GpuModel::all().map(GpuModel::arch).collect();
             let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-            Failure::refused(format_args!("no GPU of {} is known: give `--gpu`, or one of {}", self.arch, known.join(", ")))
+            Failure::refused(format_args!(
+                "no GPU of {} is known: give `--gpu`, or one of {}",
+                self.arch,
+                known.join(", ")
+            ))
         })
     }
 }

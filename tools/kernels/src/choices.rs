@@ -62,7 +62,8 @@ const GPUS: [&str; 14] = [
 /// ranks them, whether or not this version can emit them.
 pub(crate) fn of_gpus() -> Result<String, Box<dyn Error>> {
     let name = bias_gelu_residual().name();
-    let mut text = format!("# What the model chooses for the shapes of benches/gemm_shapes.txt with the epilogue {name}.\n");
+    let mut text =
+        format!("# What the model chooses for the shapes of benches/gemm_shapes.txt with the epilogue {name}.\n");
     for gpu in GPUS {
         let machine = Machine::of_model(gpu.parse()?);
         writeln!(text, "== {gpu} ==")?;

@@ -7,7 +7,7 @@ use super::opened::take;
 use super::{Builder, Bundle, BundleError, file};
 use crate::compile::nvrtc::Made;
 use crate::compile::stored::encode;
-use crate::{Arch, Device, GpuModel, Error, Output, Source};
+use crate::{Arch, Device, Error, GpuModel, Output, Source};
 
 /// A bundle of three kernels for two architectures, made from texts without a compiler.
 fn sample() -> Vec<u8> {

@@ -11,9 +11,9 @@ mod function;
 mod gpu;
 mod graph;
 mod memory;
-mod power;
 #[cfg(feature = "nccl")]
 pub(crate) mod nccl;
+mod power;
 mod record;
 mod stream;
 pub(crate) mod tensor_map;

@@ -8,13 +8,13 @@ mod search;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use epilogue::{ElementType, GpuModel};
 use epilogue::evt::{Types, ValidTree};
 use epilogue::gemm::sm90::{self, Request, Sm90Key, Wgmma};
 use epilogue::gemm::{
     Arithmetic, Candidate, Instruction, KernelKey, Machine, Major, OperandLayout, Parameter, Problem, SplitK, Tile,
     Workload, estimate, rank,
 };
+use epilogue::{ElementType, GpuModel};
 use serde_json::Value;
 
 use crate::Outcome;

@@ -46,7 +46,11 @@ pub(super) fn predict(s: &Subject, key: &Sm90Key, code: &Code) -> Prediction {
     let machine = &s.machine;
     let constants = &machine.constants.sm90;
     let (warps, teams) = teams(key);
-    let clocks_per_us = machine.clock * constants.busy_clock * 1e3;
+    let of_power = match key.instruction.sizes().0 {
+        1 => constants.power_clock_8_bit * constants.short_clock_8_bit,
+        _ => constants.headroom,
+    };
+    let clocks_per_us = (machine.clock * constants.busy_clock).min(machine.power_clock * of_power) * 1e3;
     // In clocks of a busy multiprocessor; the L2 and the memory have clocks of their own.
     let share = |gigabytes: f64| gigabytes / (machine.multiprocessors as f64 * machine.clock * constants.busy_clock);
     let l2_rate = share(machine.l2_gigabytes_per_second).min(machine.l2_port_bytes_per_clock);

@@ -177,7 +177,9 @@ impl Timed {
                     [] => Split::None,
                     ["stream-K"] => Split::Stream,
                     ["serial", n] => Split::Serial(extent("a split", n)?),
-                    _ => return Err(format!("kernel `{text}`: write nothing, `stream-K` or `serial N` after the tile")),
+                    _ => {
+                        return Err(format!("kernel `{text}`: write nothing, `stream-K` or `serial N` after the tile"));
+                    }
                 };
                 Ok(Self::Sm80 { tile: pair("a tile", tile)?, split })
             }
@@ -260,7 +262,11 @@ fn row(
         along_k: one_of("layout", of("layout")?, &layouts)?,
         output: one_of("output", of("output")?, &outputs)?,
         kernel: Timed::read(of("kernel")?)?,
-        microseconds: number("a time without its harness's offset", &(measured - harness.offset).to_string(), (0.5, 1e6))?,
+        microseconds: number(
+            "a time without its harness's offset",
+            &(measured - harness.offset).to_string(),
+            (0.5, 1e6),
+        )?,
         bad: given("bad").filter(|reason| !reason.is_empty()).map(str::to_owned),
         harness,
     })

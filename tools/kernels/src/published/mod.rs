@@ -193,7 +193,9 @@ fn choices(all: &[Priced<'_>]) -> String {
         }
     }
     let Summary { mean, largest, count, .. } = Summary::of(&losses);
-    format!("\nchoices: the model's first over the best published, {count} products: {mean:.3}, at worst {largest:.2}\n{text}")
+    format!(
+        "\nchoices: the model's first over the best published, {count} products: {mean:.3}, at worst {largest:.2}\n{text}"
+    )
 }
 
 /// Every row.
@@ -246,7 +248,11 @@ pub(crate) fn print(words: &[String]) -> Result<(), Box<dyn Error>> {
             "--rows" => every = true,
             "--set" => changes.push(change(rest.next().ok_or("--set takes NAME=VALUE")?)?),
             "--chart" => chart = Some(rest.next().ok_or("--chart takes a file")?),
-            other => return Err(format!("`{other}` is not an option; there are --rows, --set NAME=VALUE and --chart FILE").into()),
+            other => {
+                return Err(
+                    format!("`{other}` is not an option; there are --rows, --set NAME=VALUE and --chart FILE").into()
+                );
+            }
         }
     }
     let rows = data::all()?;

@@ -237,7 +237,8 @@ fn choices_on_other_gpus_are_as_committed() {
 /// Regimes, counts and ratios of the published times, and what others' kernels say of the choices.
 #[test]
 fn published_times_are_priced_as_committed() {
-    expect_file!["../../../../tests/golden/published.txt"].assert_eq(&published::text().expect("a price for every row"));
+    expect_file!["../../../../tests/golden/published.txt"]
+        .assert_eq(&published::text().expect("a price for every row"));
 }
 
 /// The times by the machine code, beside the model's. Where they differ by much, the table says why.
