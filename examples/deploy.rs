@@ -51,7 +51,9 @@ fn make(path: &str) -> Result<(), Box<dyn std::error::Error>> {
         shown.set_message(progress.to_string());
         shown.tick();
     });
-    for target in [builder.target(Arch::SM_80)?, builder.target(Arch::SM_90A)?, builder.emulated_target(Arch::SM_80)?] {
+    for target in
+        [builder.target(GpuModel::A100), builder.target(GpuModel::H200), builder.emulated_target(Arch::SM_80)?]
+    {
         let softmax = Softmax::new(&target)?;
         for rows in ROWS {
             plan(&target, rows)?;

@@ -181,8 +181,8 @@ pub use epilogue_runtime as runtime;
 pub use epilogue_runtime::bundle;
 #[doc(inline)]
 pub use epilogue_runtime::{
-    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Graph, Kernel, PlainElement, Source, Stream,
-    f8e4m3, f8e5m2,
+    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, GpuModel, Graph, Kernel, PlainElement, Source,
+    Stream, f8e4m3, f8e5m2,
 };
 
 pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Seed, Unborrowed, Unset};

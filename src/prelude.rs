@@ -7,5 +7,5 @@ pub use epilogue_runtime::{f8e4m3, f8e5m2};
 pub use half::{bf16, f16};
 
 pub use crate::ops::*;
-pub use crate::{Arch, Device, DeviceTensor, Element, ElementType, Epilogue, Gemm, Seed};
+pub use crate::{Arch, Device, DeviceTensor, Element, ElementType, Epilogue, Gemm, GpuModel, Seed};
 pub use epilogue_macros::{elementwise, epilogue, reducer};

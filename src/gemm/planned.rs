@@ -206,7 +206,7 @@ impl<E> Gemm<E> {
     /// }
     ///
     /// # if epilogue::runtime::Compiler::find().is_err() { return Ok(()) }
-    /// let device = Builder::new().target(Arch::SM_80)?; // an A100 that need not be here
+    /// let device = Builder::new().target(GpuModel::A100); // it need not be here
     /// let [a, b] = [[64, 32], [32, 128]].map(|shape| device.without_memory(ElementType::F16, shape));
     /// let (a, b, mut d) = (a?, b?, device.without_memory(ElementType::F16, [64, 128])?);
     /// let gemm = Gemm::plan::<Scaled>(&device, &a, &b)?;

@@ -40,8 +40,8 @@
 //! // Where there is an NVRTC, and no GPU:
 //! let builder = Builder::new();
 //! # if false {
-//! kernels(&builder.target(Arch::SM_80)?)?;
-//! kernels(&builder.target(Arch::SM_90A)?)?;
+//! kernels(&builder.target(GpuModel::A100))?;
+//! kernels(&builder.target(GpuModel::H200))?;
 //! # }
 //! kernels(&builder.emulated_target(Arch::SM_80)?)?; // for tests
 //! let path = std::env::temp_dir().join(format!("kernels-{}.bundle", std::process::id()));

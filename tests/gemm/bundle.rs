@@ -331,10 +331,10 @@ fn targets_compile_for_architectures_that_are_not_here() {
         return;
     }
     let bundler = Bundler::new();
-    let archs = [Arch::SM_80, Arch::SM_89, Arch::SM_90A];
-    for arch in archs {
-        let target = bundler.target(arch).expect("a target");
-        assert_eq!(target.arch(), Some(arch));
+    let gpus = [GpuModel::A100, "RTX 4090".parse().expect("a GPU"), GpuModel::H200];
+    for gpu in gpus {
+        let target = bundler.target(gpu);
+        assert_eq!(target.arch(), Some(gpu.arch()));
         let gemm = builder::<here::BiasRelu>(&target).plan().expect("a plan");
         assert!(
             product(&gemm).expect_err("nothing runs there").to_string().contains("can't read a tensor without memory")
@@ -343,7 +343,7 @@ fn targets_compile_for_architectures_that_are_not_here() {
     let bundle = Bundle::from_bytes(bundler.to_bytes()).expect("a bundle");
     let mut held: Vec<Arch> = bundle.kernels().map(|kernel| kernel.arch).collect();
     held.sort_unstable();
-    assert_eq!(held, archs);
+    assert_eq!(held, gpus.map(GpuModel::arch));
     let refused = bundle.install(&Device::emulated(Arch::SM_80).expect("a device")).expect_err("it runs PTX");
     assert!(refused.to_string().contains("it holds kernels for sm_80, sm_89, sm_90a"), "{refused}");
 }

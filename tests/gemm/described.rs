@@ -178,8 +178,8 @@ fn an_epilogue_of_its_own_reductions_is_more_than_a_launch() -> Result<(), Box<d
     if testing::compiler("a described launch of several").is_none() {
         return Ok(());
     }
-    for arch in [Arch::SM_80, Arch::SM_90A] {
-        let device = epilogue::bundle::Builder::new().target(arch)?;
+    for gpu in [GpuModel::A100, GpuModel::H200] {
+        let device = epilogue::bundle::Builder::new().target(gpu);
         let matrix = |shape| device.without_memory(ElementType::F16, shape);
         let (a, b, mut d) = (matrix([M, K])?, matrix([K, N])?, device.without_memory(ElementType::F32, [M, N])?);
         // Where rows lie in a tile it is one.

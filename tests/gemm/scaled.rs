@@ -459,6 +459,7 @@ fn in_groups_of_rows() -> Result<(), Error> {
     groups(&hopper, |builder| builder.sm90(request(64, 32, Schedule::Cooperative, true)).multiprocessors(4))
 }
 
+/// Tiles that have no kernel are refused with what they lack; the choice is a kernel of the device's own family.
 #[test]
 fn kernels_are_of_the_device_s_own_family() -> Result<(), Error> {
     let fp8 = |device: &Device| {

@@ -86,5 +86,3 @@ fn what_does_not_fit_is_refused_by_name() -> Result<(), Error> {
     assert!(d.to_vec::<f32>()?.iter().chain(&memory.to_vec::<f32>()?).all(|x| *x == 77.0));
     Ok(())
 }
-
-/// Tiles that have no kernel are refused with what they lack; the choice is a kernel of the device's own family.

@@ -23,6 +23,9 @@ pub(crate) fn properties() -> Properties {
         l2_bytes: l2.unwrap_or(0),
         memory_bytes: memory().unwrap_or(0),
         clock_khz: 0,
+        memory_clock_khz: 0,
+        memory_bus_bits: 0,
+        power_milliwatts: 0,
         driver_version: 0,
     }
 }

@@ -1,15 +1,18 @@
 //! Devices. Files are named after what a device makes: streams (`stream`), tensors (`create`), kernels (`load`).
 
 pub(crate) mod cuda;
+pub(crate) mod describe;
 #[cfg(feature = "emulated")]
 pub(crate) mod emulated;
 #[cfg(not(feature = "emulated"))]
 #[path = "no_emulator.rs"]
 pub(crate) mod emulated;
+pub(crate) mod gpu_model;
 pub(crate) mod host;
 pub(crate) mod launch;
 pub(crate) mod loaded;
 pub(crate) mod properties;
+pub(crate) mod rates;
 pub(crate) mod status;
 
 use std::any::{Any, TypeId};
@@ -24,6 +27,7 @@ use crate::compile::compiler::Compiler;
 use crate::compile::source::Output;
 use crate::device::cuda::{CudaStream, Gpu};
 use crate::device::emulated::Emulator;
+use crate::device::gpu_model::GpuModel;
 use crate::device::loaded::Loaded;
 use crate::device::properties::Properties;
 use crate::device::status::{Seen, Status};
@@ -187,7 +191,7 @@ impl Device {
     pub fn emulated_with(arch: Arch, options: ptx_vm::Options) -> Result<Self> {
         let emulator = Arc::new(Emulator::new(arch, options)?);
         let kind = DeviceKind::Emulated { arch };
-        let properties = Properties { name: format!("emulated {arch}"), ..Self::typical(arch)? };
+        let properties = Properties { name: format!("emulated {arch}"), ..emulated_model(arch).properties() };
         Ok(Self::with(kind, properties, Backend::Emulated(emulator)))
     }
 
@@ -230,24 +234,20 @@ impl Device {
     }
 
     /// A target of a bundle.
-    pub(crate) fn of_recorder(arch: Arch, recorder: Recorder) -> Result<Self> {
-        let emulated = recorder.form == Output::Ptx;
-        if emulated && ![Arch::SM_80, Arch::SM_90A].contains(&arch) {
+    pub(crate) fn of_recorder(model: GpuModel, recorder: Recorder) -> Self {
+        Self::with(DeviceKind::Target { arch: model.arch() }, model.properties(), Backend::Target(recorder))
+    }
+
+    /// A target of a bundle for emulated devices.
+    pub(crate) fn of_emulated_recorder(arch: Arch, recorder: Recorder) -> Result<Self> {
+        if ![Arch::SM_80, Arch::SM_90A].contains(&arch) {
             return Err(Error::Unsupported {
                 device: format!("an emulated {arch}"),
                 operation: "run kernels",
                 advice: "use `Arch::SM_80` or `Arch::SM_90A`",
             });
         }
-        Ok(Self::with(DeviceKind::Target { arch }, Self::typical(arch)?, Backend::Target(recorder)))
-    }
-
-    fn typical(arch: Arch) -> Result<Properties> {
-        Properties::typical(arch).ok_or_else(|| Error::Unsupported {
-            device: format!("a target for {arch}"),
-            operation: "choose kernels",
-            advice: "use sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100a or sm_120a",
-        })
+        Ok(Self::of_recorder(emulated_model(arch), recorder))
     }
 
     /// The architecture and form to which kernels must be compiled to run here; `None` on the CPU, which runs none.
@@ -362,6 +362,11 @@ impl Device {
     pub(crate) fn mismatch(&self, given: &Self, what: &'static str) -> Error {
         Error::Device { what, given: given.to_string(), needed: self.to_string() }
     }
+}
+
+/// The GPU that an emulated device of an architecture stands for.
+fn emulated_model(arch: Arch) -> GpuModel {
+    if arch.capability() >= (9, 0) { GpuModel::H200 } else { GpuModel::A100 }
 }
 
 /// A handle that doesn't keep the device alive.

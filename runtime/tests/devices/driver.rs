@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use epilogue_runtime::bundle::Builder;
-use epilogue_runtime::{Absent, Arch, Device, Error, testing};
+use epilogue_runtime::{Absent, Device, Error, GpuModel, testing};
 
 use super::{FROM_BUNDLE, ON_FAKE_DRIVER, source};
 
@@ -56,7 +56,7 @@ fn a_gpu_runs_machine_code_from_a_bundle() {
         return;
     }
     let (driver, builder) = (FakeDriver::new("bundle"), Builder::new());
-    let target = builder.target(Arch::SM_80).unwrap();
+    let target = builder.target(GpuModel::A100);
     target.compile(&source("affine")).unwrap();
     let path = driver.0.join("kernels.bundle");
     builder.write(&path).unwrap();

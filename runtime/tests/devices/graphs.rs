@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use epilogue_runtime::bundle::Builder;
 use epilogue_runtime::{
-    Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, Launch, Site,
-    Stream, testing,
+    Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, GpuModel, Kernel, KernelArgument, Launch,
+    Site, Stream, testing,
 };
 
 use super::{affine, devices, source};
@@ -161,7 +161,7 @@ fn on_a_target_kernels_are_kept() {
         return;
     }
     let builder = Builder::new();
-    let target = builder.target(Arch::SM_80).unwrap();
+    let target = builder.target(GpuModel::A100);
     let x = target.zeros::<f32>([N]).unwrap();
     let graph = target.capture(|stream| step(&target.compile(&source("affine"))?, 2.0, &x, &x, stream)).unwrap();
     graph.launch(&target.default_stream()).unwrap();

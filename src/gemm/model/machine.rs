@@ -1,6 +1,6 @@
-//! The properties of a GPU that the model uses.
+//! The properties of a GPU that the model uses: its attributes, and what its compute capability and name tell.
 
-use epilogue_runtime::{Arch, Properties};
+use epilogue_runtime::{Arch, GpuModel, POWER_EXPONENT, Properties, Rates};
 
 use crate::gemm::families::list::Constants;
 
@@ -21,6 +21,11 @@ pub struct Machine {
     pub threads: usize,
     /// Clock in GHz.
     pub clock: f64,
+    /// Multiply-adds.
+    pub rates: Rates,
+    /// The clock in GHz that the board's power allows while the tensor cores multiply 16-bit types at their full rate, in
+    /// launches that follow each other at once. It may be above [`clock`](Self::clock): then nothing is limited.
+    pub power_clock: f64,
     /// Bandwidth of the L2 cache in GB/s, for all multiprocessors together. The L2 has its own clock, so it is not
     /// given per clock.
     pub l2_gigabytes_per_second: f64,
@@ -35,48 +40,70 @@ pub struct Machine {
 /// Shared memory that the driver reserves in every block (CUDA C++ Programming Guide, "Compute Capability 8.x").
 pub(crate) const RESERVED_SHARED: usize = 1024;
 
+/// The share of the memory's bandwidth that reads reach: 2.87 of an H100's 3.35 TB/s for 132 MB and 2.92 to 2.97 for 1.9 GB,
+/// 4.2 of an H200's 4.92 (`benches/published`: vLLM, DeepGEMM and cuBLAS; TileOPs' largest GEMV).
+const SUSTAINED_MEMORY: f64 = 0.856;
+
+/// The L2's bytes per clock that one multiprocessor can take.
+const L2_PORT: f64 = 64.0;
+
 impl Machine {
-    /// NVIDIA A100-SXM4-40GB (A100 whitepaper: 108 multiprocessors, 1.41 GHz, 1555 GB/s; L2 5120 bytes per clock).
+    /// NVIDIA A100-SXM4-40GB.
     #[must_use]
-    pub const fn a100() -> Self {
-        Self {
-            arch: Arch::SM_80,
-            multiprocessors: 108,
-            shared_per_block: 163 * 1024,
-            shared: 164 * 1024,
-            registers: 65536,
-            threads: 2048,
-            clock: 1.41,
-            l2_gigabytes_per_second: 7200.0,
-            l2_port_bytes_per_clock: 64.0,
-            memory_bytes_per_clock: 10.2,
-            constants: Constants::ESTIMATED,
-        }
+    pub fn a100() -> Self {
+        Self::of_model(GpuModel::A100)
     }
 
-    /// NVIDIA H100-SXM5 (H100 whitepaper: 132 multiprocessors, 1.83 GHz boost, 3350 GB/s; L2 8 TB/s, as in DeepGEMM's
-    /// heuristics for sm_90).
+    /// NVIDIA H100-SXM5.
     #[must_use]
-    pub const fn h100() -> Self {
-        Self {
-            arch: Arch::SM_90A,
-            multiprocessors: 132,
-            shared_per_block: 227 * 1024,
-            shared: 228 * 1024,
-            registers: 65536,
-            threads: 2048,
-            clock: 1.83,
-            l2_gigabytes_per_second: 8000.0,
-            l2_port_bytes_per_clock: 64.0,
-            memory_bytes_per_clock: 13.9,
-            constants: Constants::ESTIMATED,
-        }
+    pub fn h100() -> Self {
+        Self::of_model(GpuModel::H100)
     }
 
-    /// NVIDIA H200-SXM5: an H100 with faster memory (data sheet: 4.8 TB/s, of which 4.2 have been measured; 1.98 GHz).
+    /// NVIDIA H200-SXM5.
     #[must_use]
-    pub const fn h200() -> Self {
-        Self { clock: 1.98, memory_bytes_per_clock: 16.1, ..Self::h100() }
+    pub fn h200() -> Self {
+        Self::of_model(GpuModel::H200)
+    }
+
+    /// A GPU that is known by name.
+    #[must_use]
+    pub fn of_model(model: GpuModel) -> Self {
+        let properties = model.properties();
+        // Every known GPU has rates: a test reads them all.
+        Self::with(&properties, properties.rates().unwrap_or(NO_RATES))
+    }
+
+    /// The numbers of a device: its driver's attributes. A number that it doesn't report is that of a known GPU of this
+    /// name or class ([`Properties::completed`]). `None` for the CPU, and before compute capability 8.0.
+    #[must_use]
+    pub fn of(properties: &Properties) -> Option<Self> {
+        let (completed, _) = properties.completed();
+        completed.rates().map(|rates| Self::with(&completed, rates))
+    }
+
+    fn with(properties: &Properties, rates: Rates) -> Self {
+        let (multiprocessors, clock) = (properties.multiprocessors as usize, f64::from(properties.clock_khz) * 1e-6);
+        // Clocks of all multiprocessors in a nanosecond.
+        let clocks = f64::from(properties.multiprocessors.max(1)) * clock.max(f64::MIN_POSITIVE);
+        // Watts for 1024 multiply-adds in a clock.
+        let multiply_adds = f64::from(properties.multiprocessors.max(1)) * rates.mma.max(rates.wgmma).max(1.0);
+        let of_one = f64::from(properties.power_milliwatts) * 1e-3 * 1024.0 / multiply_adds;
+        Self {
+            arch: properties.arch.unwrap_or(Arch::SM_80),
+            multiprocessors,
+            shared_per_block: properties.shared_bytes_per_block as usize,
+            shared: properties.shared_bytes_per_multiprocessor as usize,
+            registers: properties.registers_per_multiprocessor as usize,
+            threads: properties.threads_per_multiprocessor as usize,
+            clock,
+            rates,
+            power_clock: rates.clock_of_a_watt * of_one.powf(POWER_EXPONENT),
+            l2_gigabytes_per_second: rates.l2_bytes * clocks,
+            l2_port_bytes_per_clock: L2_PORT,
+            memory_bytes_per_clock: SUSTAINED_MEMORY * properties.memory_gigabytes_per_second() / clocks,
+            constants: Constants::ESTIMATED,
+        }
     }
 
     /// Bytes per clock that a multiprocessor gets from the L2: an equal share, limited by the multiprocessor's port.
@@ -85,26 +112,53 @@ impl Machine {
         share.min(self.l2_port_bytes_per_clock)
     }
 
-    /// The numbers of a device; those that it does not report are the A100's or H100's. `None` for the CPU.
+    /// The machine for launches with gaps between them, in which the board takes little power: their clock is higher.
     #[must_use]
-    pub fn of(properties: &Properties) -> Option<Self> {
-        let arch = properties.arch?;
-        // An H200 is recognised by its memory of 141 GB.
-        let base = match arch.capability().0 {
-            ..9 => Self::a100(),
-            _ if properties.memory_bytes > 100 << 30 => Self::h200(),
-            _ => Self::h100(),
-        };
-        let or = |given: u32, default: usize| if given == 0 { default } else { given as usize };
-        Some(Self {
-            arch,
-            multiprocessors: or(properties.multiprocessors, base.multiprocessors),
-            shared_per_block: or(properties.shared_bytes_per_block, base.shared_per_block),
-            shared: or(properties.shared_bytes_per_multiprocessor, base.shared),
-            registers: or(properties.registers_per_multiprocessor, base.registers),
-            threads: or(properties.threads_per_multiprocessor, base.threads),
-            clock: if properties.clock_khz == 0 { base.clock } else { f64::from(properties.clock_khz) * 1e-6 },
-            ..base
-        })
+    pub fn in_bursts(self) -> Self {
+        Self { power_clock: self.power_clock * self.constants.launches.burst_clock, ..self }
+    }
+}
+
+/// Of no GPU.
+const NO_RATES: Rates =
+    Rates { mma: 0.0, mma_int8: 0.0, wgmma: 0.0, f32: 0.0, f64: 0.0, l2_bytes: 0.0, clock_of_a_watt: 0.0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_gpus_have_numbers() {
+        for model in GpuModel::all() {
+            let machine = Machine::of_model(model);
+            let numbers = [
+                machine.clock,
+                machine.power_clock,
+                machine.rates.mma,
+                machine.l2_bytes_per_clock(),
+                machine.memory_bytes_per_clock,
+            ];
+            assert!(numbers.iter().all(|number| number.is_finite() && *number > 0.0), "{model}: {machine:?}");
+            assert_eq!(Machine::of(&model.properties()), Some(machine));
+        }
+        assert_eq!(Machine::of(epilogue_runtime::Device::cpu().properties()), None);
+    }
+
+    /// GPUs differ where their attributes do: a 4090 has the memory of its data sheet, half of an L40S's rate with f32
+    /// accumulators, and an H100 on a card has less power for each multiprocessor.
+    #[test]
+    fn speeds_follow_attributes() {
+        let of = |name: &str| Machine::of_model(name.parse().expect("a GPU"));
+        let (rtx, l40s) = (of("RTX 4090"), of("L40S"));
+        let gigabytes = |m: &Machine| m.memory_bytes_per_clock * m.multiprocessors as f64 * m.clock;
+        assert!((gigabytes(&rtx) - 863.0).abs() < 1.0 && rtx.rates.mma * 2.0 == l40s.rates.mma);
+        assert!(of("H100 PCIe").power_clock < 0.8 * Machine::h100().power_clock);
+        assert!(Machine::h100().in_bursts().power_clock > Machine::h100().power_clock);
+        assert!(rtx.power_clock > rtx.clock && of("L4").power_clock < of("L4").clock);
+        let mut unknown = "L4".parse::<GpuModel>().expect("a GPU").properties();
+        (unknown.name, unknown.memory_bus_bits) = ("NVIDIA L5".into(), 0);
+        let machine = Machine::of(&unknown).expect("a GPU");
+        assert_eq!(machine.multiprocessors, 58);
+        assert!((gigabytes(&machine) / gigabytes(&of("L4")) - 2.0).abs() < 0.01, "the bus of its class");
     }
 }

@@ -11,6 +11,7 @@ const SPEEDS: &[Speed] = &[
     ("machine.clock", "GHz", |machine| &mut machine.clock),
     ("machine.l2", "GB/s", |machine| &mut machine.l2_gigabytes_per_second),
     ("machine.l2_port", "bytes per clock and multiprocessor", |machine| &mut machine.l2_port_bytes_per_clock),
+    ("machine.power_clock", "GHz", |machine| &mut machine.power_clock),
     ("machine.memory", "bytes per clock and multiprocessor", |machine| &mut machine.memory_bytes_per_clock),
 ];
 

@@ -10,14 +10,14 @@ use crate::plan::{self, Product, validated};
 
 pub(crate) fn check(options: &CheckOptions) -> Result<String, Failure> {
     let (text, epilogues) = plan::epilogues(&options.source)?;
-    let device = plan::target(options.arch)?;
+    let (device, arch) = plan::target(&options.gpu)?;
     let mut printed = String::new();
     for epilogue in &epilogues {
         let tree = validated(&text, epilogue, options.product.operands.types)?;
         let product = Product::of(&device, epilogue, &options.product)?;
         let choice = product.choose()?;
         let Some(chosen) = choice.kernel() else { continue };
-        let _ = write!(printed, "{}: {} {}", epilogue.name, options.arch, chosen.key);
+        let _ = write!(printed, "{}: {} {}", epilogue.name, arch, chosen.key);
         if options.no_compile {
             printed.push_str("; not compiled\n");
             continue;
@@ -28,7 +28,7 @@ pub(crate) fn check(options: &CheckOptions) -> Result<String, Failure> {
             ))
         })?;
         let source = epilogue::gemm::source(&tree, &chosen.key)?;
-        let compiled = compiler.compile(&source, options.arch, Output::Cubin)?;
+        let compiled = compiler.compile(&source, arch, Output::Cubin)?;
         match compiled.log.kernel(&source.entry) {
             Some(kernel) => {
                 let spilled = kernel.spill_store_bytes + kernel.spill_load_bytes;
@@ -45,7 +45,7 @@ pub(crate) fn check(options: &CheckOptions) -> Result<String, Failure> {
             continue;
         }
         for source in product.plan()?.later_sources() {
-            let compiled = compiler.compile(source, options.arch, Output::Cubin)?;
+            let compiled = compiler.compile(source, arch, Output::Cubin)?;
             let _ = write!(printed, "  then {}", source.entry);
             match compiled.log.kernel(&source.entry) {
                 Some(kernel) => {

@@ -9,10 +9,10 @@ use crate::plan::{self, Product, validated};
 pub(crate) fn choose(options: &ChooseOptions) -> Result<String, Failure> {
     let (text, epilogue) = plan::one(&options.source)?;
     validated(&text, &epilogue, options.product.operands.types)?;
-    let device = plan::target(options.arch)?;
+    let (device, arch) = plan::target(&options.gpu)?;
     let choice = Product::of(&device, &epilogue, &options.product)?.choose()?;
     let [m, n, k] = options.product.shape;
-    let mut printed = format!("`{}` of {m}x{n}x{k} on {}:\n{choice}\n", epilogue.name, options.arch);
+    let mut printed = format!("`{}` of {m}x{n}x{k} on {}:\n{choice}\n", epilogue.name, arch);
     let others = choice.candidates().iter().filter(|candidate| Some(*candidate) != choice.kernel());
     let listed: Vec<String> = others.take(options.candidates).map(|candidate| format!("  {candidate}\n")).collect();
     if !listed.is_empty() {

@@ -34,7 +34,7 @@ pub(crate) fn emit(options: &EmitOptions) -> Result<String, Failure> {
         return Err(Failure::refused("a kernel is exported for a product that has elements: extents of 1 and more"));
     }
     let files = files(options, &epilogue.name)?;
-    let device = plan::target(options.arch)?;
+    let (device, arch) = plan::target(&options.gpu)?;
     let product = Product::of(&device, &epilogue, &options.product)?;
     let (gemm, behind) = product.plan_of_one_launch()?;
     let source = gemm.kernel_source().ok_or_else(|| Failure::refused("this device runs no kernels"))?;
@@ -43,20 +43,19 @@ pub(crate) fn emit(options: &EmitOptions) -> Result<String, Failure> {
         let _ = writeln!(printed, "{line}");
     };
     let [m, n, k] = options.product.shape;
-    note(format!("`{}` of {m}x{n}x{k} on {}: {}", epilogue.name, options.arch, gemm.choice()));
+    note(format!("`{}` of {m}x{n}x{k} on {}: {}", epilogue.name, arch, gemm.choice()));
     if behind > 0 {
         note(format!(
             "({behind} kernels are faster by the model, and copy an operand first, which is a launch of its own)"
         ));
     }
-    let compiled =
-        Compiler::find().map_err(epilogue::runtime::Error::from)?.compile(source, options.arch, Output::Cubin)?;
+    let compiled = Compiler::find().map_err(epilogue::runtime::Error::from)?.compile(source, arch, Output::Cubin)?;
 
     let mut maker = Maker::Shapes(&device);
     let mut arguments = maker.arguments(&gemm, &options.product, &[])?;
     let b: Vec<&epilogue::DeviceTensor> = product.b.iter().collect();
     let launch = gemm.describe_launch(&product.a, &b[..], &arguments.list())?;
-    let exported = Exported { gemm: &gemm, product: &options.product, arch: options.arch, launch: &launch };
+    let exported = Exported { gemm: &gemm, product: &options.product, arch, launch: &launch };
     let header = Header::of(&exported).text();
     for (what, path, bytes) in [
         ("CUDA C++", &files.cuda, source.code.as_bytes()),

@@ -1,11 +1,13 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use epilogue::gemm::{Arithmetic, Instruction, Tile};
-use epilogue::{Arch, ElementType};
+use epilogue::{Arch, ElementType, GpuModel};
 
+use crate::failure::Failure;
 use crate::source::element;
 
 const EXAMPLES: &str = "\
@@ -162,15 +164,44 @@ pub(crate) struct TreeOptions {
     pub(crate) dot: Option<PathBuf>,
 }
 
+/// The GPU that kernels are chosen for.
+#[derive(Debug, Args)]
+pub(crate) struct GpuOptions {
+    /// The architecture: `sm_80`, `sm_90a` and the like. Kernels are chosen for its best-known GPU.
+    #[arg(long, value_name = "ARCH", default_value = "sm_80")]
+    arch: Arch,
+    /// The GPU in place of an architecture: `H200 SXM`, `RTX 4090` and the like.
+    #[arg(long, value_name = "NAME", conflicts_with = "arch")]
+    gpu: Option<GpuModel>,
+}
+
+impl GpuOptions {
+    /// The GPU.
+    pub(crate) fn model(&self) -> Result<GpuModel, Failure> {
+        let of_class = || {
+            let model = GpuModel::of_capability(self.arch.capability())?;
+            (model.arch().capability() == self.arch.capability()).then_some(model)
+        };
+        self.gpu.or_else(of_class).ok_or_else(|| {
+            let known: BTreeSet<Arch> = GpuModel::all().map(GpuModel::arch).collect();
+            let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+            Failure::refused(format_args!(
+                "no GPU of {} is known: give `--gpu`, or one of {}",
+                self.arch,
+                known.join(", ")
+            ))
+        })
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ChooseOptions {
     #[command(flatten)]
     pub(crate) source: SourceOptions,
     #[command(flatten)]
     pub(crate) product: ProductOptions,
-    /// The GPU: `sm_80`, `sm_90a` and the like.
-    #[arg(long, value_name = "ARCH", default_value = "sm_80")]
-    pub(crate) arch: Arch,
+    #[command(flatten)]
+    pub(crate) gpu: GpuOptions,
     /// How many of the kernels that came behind it are listed.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) candidates: usize,
@@ -182,9 +213,8 @@ pub(crate) struct EmitOptions {
     pub(crate) source: SourceOptions,
     #[command(flatten)]
     pub(crate) product: ProductOptions,
-    /// The GPU: `sm_80`, `sm_90a` and the like.
-    #[arg(long, value_name = "ARCH", default_value = "sm_80")]
-    pub(crate) arch: Arch,
+    #[command(flatten)]
+    pub(crate) gpu: GpuOptions,
     /// Writes the CUDA C++; `-` prints it.
     #[arg(long, value_name = "FILE")]
     pub(crate) cuda: Option<PathBuf>,
@@ -211,9 +241,8 @@ pub(crate) struct CheckOptions {
     pub(crate) source: SourceOptions,
     #[command(flatten)]
     pub(crate) product: ProductOptions,
-    /// The GPU: `sm_80`, `sm_90a` and the like.
-    #[arg(long, value_name = "ARCH", default_value = "sm_80")]
-    pub(crate) arch: Arch,
+    #[command(flatten)]
+    pub(crate) gpu: GpuOptions,
     /// Compiles nothing: types and the choice of a kernel only, for which no NVRTC is needed.
     #[arg(long)]
     pub(crate) no_compile: bool,

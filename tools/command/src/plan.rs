@@ -7,10 +7,10 @@ use std::path::Path;
 use epilogue::evt::{Types, ValidTree};
 use epilogue::gemm::{Builder, Choice};
 use epilogue::runtime::ptx_vm::{Completion, Detector, Options};
-use epilogue::{Device, DeviceTensor, ElementType, Gemm};
+use epilogue::{Arch, Device, DeviceTensor, ElementType, Gemm};
 
 use crate::failure::Failure;
-use crate::options::{Layout, On, ProductOptions, SourceOptions};
+use crate::options::{GpuOptions, Layout, On, ProductOptions, SourceOptions};
 use crate::source::{self, Epilogue, LONGEST, Mistakes, Text};
 
 /// The text, and all of its epilogues: one at least.
@@ -208,9 +208,10 @@ pub(crate) fn device(on: On) -> Result<Device, Failure> {
     })
 }
 
-/// A device that compiles for a GPU and runs nothing.
-pub(crate) fn target(arch: epilogue::Arch) -> Result<Device, Failure> {
-    Ok(epilogue::bundle::Builder::new().target(arch)?)
+/// A device that compiles for a GPU and runs nothing, with the architecture that it compiles for.
+pub(crate) fn target(gpu: &GpuOptions) -> Result<(Device, Arch), Failure> {
+    let model = gpu.model()?;
+    Ok((epilogue::bundle::Builder::new().target(model), model.arch()))
 }
 
 /// Writes a file; `-` gives the text back, to be printed.

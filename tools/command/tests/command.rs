@@ -387,7 +387,7 @@ fn what_is_refused() {
     refuses(
         &["choose", "-e", BIAS_RELU, "--arch", "sm_70"],
         &expect![[r#"
-        error: a target for sm_70 can't choose kernels: use sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100a or sm_120a
+        error: no GPU of sm_70 is known: give `--gpu`, or one of sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a, sm_120a, sm_121a
     "#]],
     );
     refuses(

@@ -8,7 +8,7 @@ use epilogue::evt::{BroadcastClass, ParameterClass};
 use epilogue::gemm::Builder;
 use epilogue::gemm::launch::{LaunchDescription, MapDescription, Memory};
 use epilogue::runtime::testing;
-use epilogue::{Arch, Argument, DeviceTensor, ElementType};
+use epilogue::{Arch, Argument, DeviceTensor, ElementType, GpuModel};
 use epilogue_command::source::{Text, read};
 
 const LAYER: &str = include_str!("../example/layer.rs");
@@ -46,10 +46,10 @@ fn succeeds(command: &mut Command) -> String {
 }
 
 /// The library's description of the launch that the program was asked to export.
-fn described(arch: Arch) -> LaunchDescription {
+fn described(gpu: GpuModel) -> LaunchDescription {
     let text = Text { name: "layer.rs".into(), text: LAYER.into() };
     let tree = read(&text).expect("an epilogue").swap_remove(0).tree;
-    let device = epilogue::bundle::Builder::new().target(arch).expect("a target");
+    let device = epilogue::bundle::Builder::new().target(gpu);
     let made = |shape: &[usize], element| device.without_memory(element, shape).expect("a tensor");
     let (a, b) = (made(&[M, K], ElementType::F16), made(&[N, K], ElementType::F16).transpose().expect("a matrix"));
     let gemm = Builder::<()>::new(&device, tree).operands(&a, &b).expect("operands").plan().expect("a plan");
@@ -134,7 +134,7 @@ fn exported_is_what_the_library_launches(arch: Arch, test: &str) {
     }
     assert_eq!(&std::fs::read(folder.join("layer.cubin")).expect("machine code")[..4], b"\x7fELF");
 
-    let launch = described(arch);
+    let launch = described(GpuModel::of_capability(arch.capability()).expect("a GPU"));
     let Some(c) = compiler("c", test) else { return };
     let program = folder.join("launch");
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/header");

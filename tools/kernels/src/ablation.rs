@@ -97,9 +97,15 @@ fn effect(cases: &[Case<'_>], machine: &Machine) -> Effect {
 fn measured_by(name: &str) -> &'static str {
     match name {
         "machine.memory" => "speed/copy",
-        "machine.clock" | "sm90.busy_clock" | "sm90.power_clock" | "sm90.power_clock_8_bit" | "sm90.power_after" => {
-            "picks/gemm (the clocks seen)"
-        }
+        "machine.clock"
+        | "sm90.busy_clock"
+        | "machine.power_clock"
+        | "sm90.power_clock_8_bit"
+        | "sm90.headroom"
+        | "sm90.headroom_8_bit"
+        | "sm90.short_clock_8_bit"
+        | "sm90.power_after"
+        | "launches.burst_clock" => "picks/gemm (the clocks seen)",
         "sm90.promotion_share" => "speed/gemm/f8e4m3",
         "sm90.row_reduction" | "sm90.column_reduction" | "sm90.all_reduction" | "sm90.complete" | "sm90.function" => {
             "candidates/gemm"

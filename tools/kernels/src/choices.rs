@@ -1,5 +1,5 @@
 //! The model's choices: for every shape of a table the best kernel for an H200, with what limits it; and for the shapes
-//! of `benches/gemm_shapes.txt` the best four on three GPUs.
+//! of `benches/gemm_shapes.txt` the best kernel on each of the GPUs that users have.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -40,20 +40,47 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// Prints the table, then the best kernels for every shape of the file, on an A100, an H100 and an H200. Those for
-/// sm_90a are printed as the model ranks them, whether or not this version can emit them.
-pub(crate) fn print() -> Result<(), Box<dyn Error>> {
-    println!("{}", table()?);
-    let tree = bias_gelu_residual();
-    for (name, machine) in [("A100", Machine::a100()), ("H100", Machine::h100()), ("H200", Machine::h200())] {
-        println!("== {name}, epilogue {} ==", tree.name());
+/// GPUs that users have: those that differ in how they are priced. Those without kernels of their own run older ones.
+const GPUS: [&str; 14] = [
+    "A100 SXM 40GB",
+    "A10",
+    "RTX 3090",
+    "L4",
+    "L40S",
+    "RTX 4090",
+    "H100 PCIe",
+    "H100 SXM",
+    "H100 NVL",
+    "H200 SXM",
+    "B200",
+    "RTX 5090",
+    "RTX PRO 6000",
+    "DGX Spark",
+];
+
+/// The best kernel for each shape of the file on each GPU, with an epilogue, as text. Those for sm_90a are as the model
+/// ranks them, whether or not this version can emit them.
+pub(crate) fn of_gpus() -> Result<String, Box<dyn Error>> {
+    let name = bias_gelu_residual().name();
+    let mut text =
+        format!("# What the model chooses for the shapes of benches/gemm_shapes.txt with the epilogue {name}.\n");
+    for gpu in GPUS {
+        let machine = Machine::of_model(gpu.parse()?);
+        writeln!(text, "== {gpu} ==")?;
         for line in SHAPES.lines().filter(|line| !line.starts_with('#')) {
-            println!("{line}");
-            for (i, candidate) in candidates(&machine, line)?.iter().take(4).enumerate() {
-                println!("  {}. {candidate}", i + 1);
-            }
+            let shape: Vec<&str> = line.split_whitespace().take(5).collect();
+            let ranked = candidates(&machine, line)?;
+            let best = ranked.first().ok_or("no kernel for a shape of the file")?;
+            let (split, us) = (best.split_k, best.microseconds);
+            writeln!(text, "{}: {}; {split}; {us:.1} us, bound by {}", shape.join(" "), best.key, best.bound)?;
         }
     }
+    Ok(text)
+}
+
+/// Prints both tables.
+pub(crate) fn print() -> Result<(), Box<dyn Error>> {
+    println!("{}\n{}", table()?, of_gpus()?);
     Ok(())
 }
 

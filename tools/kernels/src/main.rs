@@ -5,7 +5,8 @@
 //! 1/16` to `--part 16/16` are sixteen equal parts, each with kernels of every kind. `--threes` are those of them that
 //! together have any three choices (as of a tile, a layout and a split) that a kernel can have. `cargo xtask choices` prints which
 //! kernel is chosen for which shape; with `--ablation` what the choices depend on, with `--others` what other libraries
-//! choose. `cargo xtask predict` prints how long a kernel takes, by its machine code.
+//! choose. `cargo xtask predict` prints how long a kernel takes, by its machine code. `cargo xtask published` prints the
+//! model against what others measured.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod ablation;
@@ -18,6 +19,7 @@ mod epilogues;
 mod gate;
 mod others;
 mod predict;
+mod published;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests of automatic kernels read more of it"))]
 mod sass;
 mod set;
@@ -126,6 +128,7 @@ fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
         ["choices", "--ablation"] => print!("{}", ablation::table()?),
         ["choices", "--others"] => print!("{}", others::table()?),
         ["predict", ..] => predict::print(&arguments[1..])?,
+        ["published", ..] => published::print(&arguments[1..])?,
         _ => return checked(arguments),
     }
     Ok(true)

@@ -72,6 +72,17 @@ enum Task {
     /// Without a product it prints those that the GPU bundle measures first, for both families, beside what the model of
     /// the choice says.
     Predict(Predict),
+    /// Compares the model with what others measured (benches/published): a table by regime, and a chart.
+    ///
+    /// Constants are fitted to some sources; the model is judged by the others.
+    Published {
+        /// Every row, too.
+        #[arg(long)]
+        rows: bool,
+        /// A number of the model at another value, such as `sm90.start=2000`; several are possible.
+        #[arg(long, value_name = "NAME=VALUE")]
+        set: Vec<String>,
+    },
     /// Fits the model's constants to the times that GPUs recorded (benches/results), and prints both.
     ///
     /// It prints each constant before and after, with the error of the predictions; nothing is written.
@@ -219,6 +230,7 @@ impl Task {
             Self::Choices { others: true, .. } => kernel_checks(&["choices", "--others"]),
             Self::Choices { .. } => kernel_checks(&["choices"]),
             Self::Predict(predict) => predict.run(),
+            Self::Published { rows, set } => published(*rows, set),
             Self::Fit { folders } => fit(folders),
             Self::Structure => structure::print(),
             Self::Prose { of } => prose::print(of.as_deref()),
@@ -283,6 +295,18 @@ fn fit(folders: &[std::path::PathBuf]) -> Result<(), Failure> {
             return Err(format!("nothing was fitted to {}", folder.display()).into());
         }
     }
+    Ok(())
+}
+
+/// Prints the model beside published times, and draws them.
+fn published(rows: bool, set: &[String]) -> Result<(), Failure> {
+    let file = workspace::root().join("target/published.csv");
+    let text = file.display().to_string();
+    let mut words = vec!["published", "--chart", &text];
+    words.extend(rows.then_some("--rows"));
+    words.extend(set.iter().flat_map(|change| ["--set", change]));
+    kernel_checks(&words)?;
+    println!("{}", plot::published::draw(&file)?.display());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask plot`: draws the committed results of every GPU, and of the CPU device.
 
 mod cpu;
+pub(crate) mod published;
 pub(crate) mod timeline;
 
 use std::path::{Path, PathBuf};

@@ -12,6 +12,7 @@ use crate::compile::arch::Arch;
 use crate::compile::source::Output;
 use crate::compile::trust;
 use crate::device::Device;
+use crate::device::gpu_model::GpuModel;
 use crate::error::Result;
 use crate::progress::Progress;
 
@@ -26,17 +27,24 @@ impl Builder {
         Self::default()
     }
 
-    /// A device that stands for a GPU of this architecture. It compiles machine code, which this builder keeps, and
-    /// does nothing else: its tensors have shapes but no memory, and launches are only checked.
+    /// A device that stands for a GPU. It compiles machine code, which this builder keeps, and does nothing else: its
+    /// tensors have shapes but no memory, and launches are only checked.
     ///
-    /// Choices that depend on the GPU, for example on its number of multiprocessors, are made for a typical one of the
-    /// architecture: an A100, A10, L40S, H200 (`sm_90`, `sm_90a`), B200 (`sm_100a`) or RTX PRO 6000 (`sm_120a`). A
-    /// device with a bundle chooses among the bundle's kernels.
+    /// Kernels are chosen for exactly this GPU. Another GPU runs them if its architecture does. A device with a bundle
+    /// chooses among the bundle's kernels, so give each GPU that you deploy on a target of its own.
     ///
-    /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture.
-    pub fn target(&self, arch: Arch) -> Result<Device> {
-        Device::of_recorder(arch, Recorder { form: Output::Cubin, into: self.0.clone() })
+    /// ```
+    /// use epilogue_runtime::GpuModel;
+    /// use epilogue_runtime::bundle::Builder;
+    ///
+    /// let builder = Builder::new();
+    /// let (h200, rtx) = (builder.target(GpuModel::H200), builder.target("RTX 4090".parse()?));
+    /// assert_eq!((h200.properties().multiprocessors, rtx.properties().multiprocessors), (132, 128));
+    /// # Ok::<(), epilogue_runtime::ParseGpuModelError>(())
+    /// ```
+    #[must_use]
+    pub fn target(&self, gpu: GpuModel) -> Device {
+        Device::of_recorder(gpu, Recorder { form: Output::Cubin, into: self.0.clone() })
     }
 
     /// A target for [`Device::emulated`], which runs PTX.
@@ -44,7 +52,7 @@ impl Builder {
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture than `SM_80` and `SM_90A`.
     pub fn emulated_target(&self, arch: Arch) -> Result<Device> {
-        Device::of_recorder(arch, Recorder { form: Output::Ptx, into: self.0.clone() })
+        Device::of_emulated_recorder(arch, Recorder { form: Output::Ptx, into: self.0.clone() })
     }
 
     /// Calls `watcher` before and after every kernel that is compiled on a target, with the number of kernels that the

@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use epilogue_runtime::bundle::{Builder, Bundle};
-//! use epilogue_runtime::{Arch, Device, Error, Source};
+//! use epilogue_runtime::{Arch, Device, Error, GpuModel, Source};
 //!
 //! let scale = |factor: &str| {
 //!     let code = format!("extern \"C\" __global__ void scale(float* x) {{ x[threadIdx.x] *= {factor}; }}");
@@ -23,7 +23,7 @@
 //! # if epilogue_runtime::testing::compiler("the page of bundles").is_none() { return Ok(()) }
 //! // Where there is an NVRTC:
 //! let builder = Builder::new();
-//! builder.target(Arch::SM_90A)?.compile(&scale("2.0f"))?;
+//! builder.target(GpuModel::H200).compile(&scale("2.0f"))?;
 //! builder.emulated_target(Arch::SM_80)?.compile(&scale("2.0f"))?;
 //! let bytes = builder.to_bytes(); // or `builder.write("kernels.bundle")?`
 //!

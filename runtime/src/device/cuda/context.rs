@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute};
 
 use super::driver::{Driver, call};
+use super::power;
 use crate::compile::arch::Arch;
 use crate::device::properties::Properties;
 use crate::error::{Absent, Error, Result};
@@ -137,6 +138,9 @@ fn properties(device: CUdevice) -> Result<Properties> {
     let name = CStr::from_bytes_until_nul(&name).map_or_else(|_| String::new(), |n| n.to_string_lossy().into_owned());
     let major = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
     let minor = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    let domain = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?;
+    let bus = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?;
+    let place = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?;
     Ok(Properties {
         name,
         arch: Some(Arch::of_device(u8::try_from(major).unwrap_or(u8::MAX), u8::try_from(minor).unwrap_or(u8::MAX))),
@@ -155,5 +159,8 @@ fn properties(device: CUdevice) -> Result<Properties> {
         memory_bytes: memory_bytes as u64,
         driver_version: u32::try_from(driver_version).unwrap_or(0),
         clock_khz: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+        memory_clock_khz: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+        memory_bus_bits: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
+        power_milliwatts: power::limit_milliwatts(domain, bus, place).unwrap_or(0),
     })
 }

@@ -13,6 +13,7 @@ mod graph;
 mod memory;
 #[cfg(feature = "nccl")]
 pub(crate) mod nccl;
+mod power;
 mod record;
 mod stream;
 pub(crate) mod tensor_map;

@@ -8,13 +8,13 @@ mod search;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use epilogue::ElementType;
 use epilogue::evt::{Types, ValidTree};
 use epilogue::gemm::sm90::{self, Request, Sm90Key, Wgmma};
 use epilogue::gemm::{
     Arithmetic, Candidate, Instruction, KernelKey, Machine, Major, OperandLayout, Parameter, Problem, SplitK, Tile,
     Workload, estimate, rank,
 };
+use epilogue::{ElementType, GpuModel};
 use serde_json::Value;
 
 use crate::Outcome;
@@ -204,10 +204,8 @@ fn machine_of(records: &[Value]) -> Outcome<Machine> {
     let record = records.iter().find(|record| record["kind"] == "machine");
     let record = record.ok_or("no record of kind `machine` is there: it names the GPU; run the step `machine`")?;
     let name = record["name"].as_str().unwrap_or_default();
-    let known = [("H200", Machine::h200()), ("H100", Machine::h100()), ("A100", Machine::a100())];
-    let found = known.into_iter().find(|(part, _)| name.contains(part));
-    let (_, mut machine) = found.ok_or_else(|| {
-        format!("the records are of `{name}`, and the model knows H200, H100 and A100: add its numbers to `Machine`")
+    let mut machine = GpuModel::of_driver(name).map(Machine::of_model).ok_or_else(|| {
+        format!("the records are of `{name}`, which is no known GPU: add a row to runtime/src/device/gpu_model.rs")
     })?;
     if let Some(count) = record["multiprocessors"].as_u64().and_then(|count| usize::try_from(count).ok()) {
         machine.multiprocessors = count;
@@ -310,7 +308,7 @@ mod tests {
     /// The constants that made the times are found again, in spite of outliers.
     #[test]
     fn perturbed_constants_are_recovered() {
-        let changes = [("machine.l2", 0.8), ("machine.memory", 0.9), ("sm90.start", 1.5), ("sm90.tensor_share", 0.9)];
+        let changes = [("machine.l2", 0.8), ("machine.memory", 0.9), ("sm90.start", 1.5), ("machine.power_clock", 0.9)];
         let mut truth = Machine::h200();
         for (name, factor) in changes {
             let parameter = parameter(name);

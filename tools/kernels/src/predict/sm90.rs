@@ -46,7 +46,11 @@ pub(super) fn predict(s: &Subject, key: &Sm90Key, code: &Code) -> Prediction {
     let machine = &s.machine;
     let constants = &machine.constants.sm90;
     let (warps, teams) = teams(key);
-    let clocks_per_us = machine.clock * constants.busy_clock * 1e3;
+    let of_power = match key.instruction.sizes().0 {
+        1 => constants.power_clock_8_bit * constants.short_clock_8_bit,
+        _ => constants.headroom,
+    };
+    let clocks_per_us = (machine.clock * constants.busy_clock).min(machine.power_clock * of_power) * 1e3;
     // In clocks of a busy multiprocessor; the L2 and the memory have clocks of their own.
     let share = |gigabytes: f64| gigabytes / (machine.multiprocessors as f64 * machine.clock * constants.busy_clock);
     let l2_rate = share(machine.l2_gigabytes_per_second).min(machine.l2_port_bytes_per_clock);
@@ -131,8 +135,8 @@ fn power(
     }
     let of_tile = (key.tile.rows * key.tile.columns) as f64;
     let multiplied = s.candidate.blocks as f64 * of_tile * s.problem.k as f64 / s.candidate.split_k.splits() as f64;
-    let clock = machine.clock
-        * if key.instruction.sizes().0 == 1 { constants.power_clock_8_bit } else { constants.power_clock };
+    let clock = machine.power_clock * if key.instruction.sizes().0 == 1 { constants.power_clock_8_bit } else { 1.0 };
+    let clock = clock.min(machine.clock);
     let shared_bytes = key.tile.rows as f64 / 64.0 * (64.0 + key.tile.columns as f64) * 128.0;
     let bytes = (stage.l2_bytes + constants.power_of_shared * shared_bytes) / macs.max(1.0);
     let least = multiplied / (rate(key) * machine.multiprocessors as f64 * clock * 1e3)

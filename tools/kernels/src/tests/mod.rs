@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use super::epilogues::{everything, plain, row_reduction};
 use super::gate::{Gate, Report, Subject};
 use super::set::sm80 as key;
-use super::{ablation, choices, elements, epilogues, others, predict, set};
+use super::{ablation, choices, elements, epilogues, others, predict, published, set};
 
 /// The tile of 128 by 128 of a 16-bit type, or of 64 by 64 of f64, with k-tiles of 64 or 128 bytes.
 fn medium(instruction: Instruction) -> Tile {
@@ -232,6 +232,19 @@ fn phases_in_a_tile_are_as_meant() {
 fn choices_are_as_committed() {
     expect_file!["../../../../tests/golden/choices.txt"]
         .assert_eq(&choices::table().expect("a kernel for every shape"));
+}
+
+#[test]
+fn choices_on_other_gpus_are_as_committed() {
+    expect_file!["../../../../tests/golden/choices_of_gpus.txt"]
+        .assert_eq(&choices::of_gpus().expect("a kernel for every shape"));
+}
+
+/// Regimes, counts and ratios of the published times, and what others' kernels say of the choices.
+#[test]
+fn published_times_are_priced_as_committed() {
+    expect_file!["../../../../tests/golden/published.txt"]
+        .assert_eq(&published::text().expect("a price for every row"));
 }
 
 /// The times by the machine code, beside the model's. Where they differ by much, the table says why.

@@ -36,6 +36,8 @@ const LAYERS: &[&str] = &[
     "runtime/src/compile",
     "runtime/src/testing.rs",
     "runtime/src/device/properties.rs",
+    "runtime/src/device/rates.rs",
+    "runtime/src/device/gpu_model.rs",
     "runtime/src/device/launch.rs",
     "runtime/src/memory/control_groups.rs",
     "runtime/src/device/host.rs",

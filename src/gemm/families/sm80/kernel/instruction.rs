@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use epilogue_runtime::{Arch, Rates};
+
 use crate::ElementType;
 use crate::gemm::problem::arithmetic::Arithmetic;
 use crate::gemm::problem::eight_bit::{Float16, Fp8, Int8, MixedInput, Pair, joined};
@@ -127,23 +129,28 @@ impl Instruction {
         }
     }
 
-    /// Multiply-adds per clock of one multiprocessor, on an A100 or earlier and on an H100 (A100 whitepaper, table 3,
-    /// and the H100's with mma.sync, which reaches about 62 % of wgmma's rate). FP8 operands are converted for every
-    /// product. That takes about as long as the product where the GPU has instructions for it, and longer elsewhere.
-    /// One instruction rounds two f32 to bf16, which the products mostly hide; so they do the conversion of B alone, which
-    /// takes 5 instructions for 4 numbers to f16, and 11 to bf16.
-    pub(crate) fn rate(self, major: u8) -> f64 {
-        let (ampere, hopper) = match self {
-            Self::MmaF16 | Self::MmaBf16 => (1024.0, 1280.0),
-            Self::MmaTf32 => (512.0, 640.0),
-            Self::MmaFastBf16 => (900.0, 1100.0),
-            Self::MmaMixed(MixedInput { a: Float16::F16, .. }) => (900.0, 1100.0),
-            Self::MmaMixed(MixedInput { a: Float16::Bf16, .. }) => (800.0, 1000.0),
-            Self::MmaF64 | Self::FmaF32 => (64.0, 128.0),
-            Self::MmaInt8(_) => (2048.0, 2560.0),
-            Self::MmaFp8(_) => (400.0, 640.0),
+    /// Multiply-adds per clock of one multiprocessor. Some operands are converted for every product, by instructions that
+    /// the products hide in part: the times add up.
+    pub(crate) fn rate(self, arch: Arch, rates: &Rates) -> f64 {
+        let multiplied = match self {
+            Self::MmaF16 | Self::MmaBf16 | Self::MmaFastBf16 | Self::MmaMixed(_) | Self::MmaFp8(_) => rates.mma,
+            Self::MmaTf32 => 0.5 * rates.mma,
+            Self::MmaF64 => rates.f64,
+            Self::FmaF32 => rates.f32,
+            Self::MmaInt8(_) => rates.mma_int8,
         };
-        if major >= 9 { hopper } else { ampere }
+        // Multiply-adds for which the conversions, as far as they are not hidden, take a clock.
+        let converted = match self {
+            // One instruction rounds two f32 to bf16; 5 instructions convert 4 bytes to f16.
+            Self::MmaFastBf16 | Self::MmaMixed(MixedInput { a: Float16::F16, .. }) => 7500.0,
+            // 11 instructions convert 4 bytes to bf16.
+            Self::MmaMixed(MixedInput { a: Float16::Bf16, .. }) => 3800.0,
+            // GPUs since 8.9 have an instruction for it.
+            Self::MmaFp8(_) if arch.capability() >= (8, 9) => 1280.0,
+            Self::MmaFp8(_) => 656.0,
+            _ => f64::INFINITY,
+        };
+        1.0 / (1.0 / multiplied + 1.0 / converted)
     }
 }
 

@@ -256,7 +256,7 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
 
     // Of a block of K, one multiply-add for each accumulator, of which a multiprocessor does 128 per clock.
     let scales = if w.problem.formats.are_scaled() { accumulators * (k / tile.k as f64) / 128.0 } else { 0.0 };
-    let arithmetic = accumulators * k / w.instruction.rate(machine.arch.capability().0) + scales;
+    let arithmetic = accumulators * k / w.instruction.rate(machine.arch, &machine.rates) + scales;
     let shared = warps * (tile.warp_m as f64 * of_a + tile.warp_n as f64 * of_b) * k / 128.0;
     // Copies narrower than 16 bytes cost one instruction each: about one warp instruction in 2 clocks.
     let copies = |extent: usize, size: f64, layout: OperandLayout| {
@@ -325,6 +325,17 @@ fn streamed(constants: &Sm80Constants, clocks: &BlockClocks, s: &Stream, togethe
     wave(together, product, epilogue, constants.start + constants.of_a_block * k_tiles) + constants.handed_over
 }
 
+/// Clocks, of the highest, that the board's power allows for the multiply-adds of whole tiles on tensor cores.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn power_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile) -> f64 {
+    if matches!(w.instruction, Instruction::FmaF32 | Instruction::MmaF64) {
+        return 0.0;
+    }
+    let rate = w.instruction.rate(machine.arch, &machine.rates);
+    let multiplied = w.tiles(tile) as f64 * (tile.m * tile.n) as f64 * w.problem.k as f64 * w.needed;
+    multiplied / (rate * machine.multiprocessors as f64) * (machine.clock / machine.power_clock).max(1.0)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: &Resources) -> Candidate {
     let blocks = w.tiles(tile) * split_k.splits() as u128;
@@ -349,6 +360,8 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     let elements_of_a = p.images().map_or(m * k, |elements| elements as f64);
     let bytes = l * (elements_of_a * of_a + products * k * n * of_b + m * n * w.epilogue.bytes_per_element() as f64);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64);
+    // A multiprocessor that waits takes power, too, which also breaks ties.
+    total = total.max(power_clocks(machine, w, tile) + machine.constants.sm80.overlap * total);
     let bound = if memory > total {
         Bound::Memory
     } else if clocks.epilogue > product {

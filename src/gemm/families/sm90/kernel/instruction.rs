@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use epilogue_runtime::Rates;
+
 use crate::ElementType;
 use crate::gemm::kernel::loading::Multiplied;
 use crate::gemm::problem::eight_bit::joined;
@@ -146,13 +148,13 @@ impl Wgmma {
         }
     }
 
-    /// Multiply-adds per clock of one multiprocessor (H100 whitepaper, table 3: 4096 floating-point operations of
-    /// 16-bit types, twice as many of 8-bit types, half as many of TF32).
-    pub(crate) const fn rate(self) -> f64 {
+    /// Multiply-adds per clock of one multiprocessor (H100 whitepaper, table 3: twice as many of 8-bit types as of 16-bit
+    /// types, half as many of TF32).
+    pub(crate) const fn rate(self, rates: &Rates) -> f64 {
         match self.sizes().0 {
-            1 => 4096.0,
-            2 => 2048.0,
-            _ => 1024.0,
+            1 => 2.0 * rates.wgmma,
+            2 => rates.wgmma,
+            _ => 0.5 * rates.wgmma,
         }
     }
 }

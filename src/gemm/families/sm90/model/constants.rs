@@ -9,15 +9,18 @@ constants! {
     tensor_share: "of the peak rate" = 0.92;
     /// The clock while tensor cores are busy, as others measured it on an H100.
     busy_clock: "of the boost clock" = 0.956;
-    /// The clock that the power limit allows for long products of random numbers (788 TFLOP/s at 8192³ on an H200).
-    power_clock: "of the boost clock" = 0.80;
-    /// The same for products of 8-bit types, of which there are twice as many per clock (1250 to 1400 TFLOP/s are
-    /// expected).
-    power_clock_8_bit: "of the boost clock" = 0.66;
+    /// The clock that power allows for 8-bit types (1460 to 1520 TFLOP/s beside 820 to 830 of bf16 on an H100).
+    power_clock_8_bit: "of the clock for 16-bit types" = 0.89;
+    /// A multiprocessor's own clock beside the one that power allows on average: others wait meanwhile.
+    headroom: "of the power's clock" = 1.195;
+    /// The same for 8-bit types.
+    headroom_8_bit: "of the power's clock" = 1.447;
+    /// The same for 8-bit types in short launches (1280 to 1430 TFLOP/s up to 170 us on an H100).
+    short_clock_8_bit: "of the power's clock" = 1.10;
+    /// The time after which the average power limits a launch, not only the clock.
+    power_after: "us" = 200.0;
     /// The share of the power of idle multiprocessors, in the last wave, that the working ones can't use.
     idle_power: "of the power" = 0.1;
-    /// The time after which the power limit takes effect.
-    power_after: "us" = 200.0;
     /// The power of a byte from the L2, as a share of a multiply-add's.
     power_of_bytes: "multiply-adds per byte" = 0.5;
     /// The power of a byte from shared memory, as a share of a byte's from the L2.
@@ -72,4 +75,7 @@ constants! {
     exchange: "clocks" = 1000.0;
     /// The part of the smaller of two times that the larger one does not hide.
     overlap: "of the smaller time" = 0.05;
+    /// The part of the stores that products don't hide: results leave when a tile is done (4096x32768x512 takes 43 us more
+    /// on an H100 than its products, and its stores 91).
+    store_overlap: "of the smaller time" = 0.47;
 }

@@ -2,7 +2,8 @@
 //!
 //! A stage takes the longest of three times: the tensor cores', the L2's and the latency of the ring. A block computes
 //! its tiles one after another, with the epilogue after each product (cooperative) or during the next one's product
-//! (ping-pong). The whole takes at least as long as the memory bandwidth and the board's power allow.
+//! (ping-pong). The whole takes at least as long as the memory bandwidth and the board's power allow. Times are those of
+//! launches that follow each other at once: the power limit holds.
 
 use super::workload::Workload;
 use crate::gemm::families::KernelKey;
@@ -86,7 +87,7 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let shared_rate = (2048.0 + 32.0 * columns) / (columns / 2.0);
     // One addition for each accumulator, of which a multiprocessor does 128 per clock.
     let promotion = if key.promoted { constants.promotion_share * rows * columns / 128.0 } else { 0.0 };
-    let tensor = work / key.instruction.rate() / constants.tensor_share + promotion;
+    let tensor = work / key.instruction.rate(&machine.rates) / constants.tensor_share + promotion;
     let shared = tensor * shared_rate / 128.0;
     // Nothing is read outside of the operands.
     let (m, n) = (w.problem.m.max(1), w.problem.n.max(1));
@@ -253,25 +254,48 @@ pub(crate) fn predict(
     let all_b = e.products() as f64 * k * n;
     // Patches overlap: memory has each element of the images once.
     let of_a = p.images().map_or(m * k, |elements| elements as f64);
-    let bytes = l * (of_a * a_size as f64 + all_b * b_size as f64 + m * n * e.bytes_per_element() as f64 + sums);
-    let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
+    let stored = l * m * n * e.bytes_written as f64;
+    let read = l * (of_a * a_size as f64 + all_b * b_size as f64 + m * n * e.bytes_read as f64 + sums);
+    let memory_rate = machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost;
+    let (memory, stores) = ((read + stored) / memory_rate, stored / memory_rate);
     // Bytes moved on the chip cost power; this also breaks ties.
-    let busy = clocks.product / (boost * constants.busy_clock) * (1.0 + constants.power_of_bytes * bytes_per_work);
-    let outside = clocks.outside / (boost * constants.busy_clock);
-    let share = if a_size == 1 { constants.power_clock_8_bit } else { constants.power_clock };
+    let on_chip = clocks.product * (1.0 + constants.power_of_bytes * bytes_per_work);
+    let rate = w.instruction.rate(&machine.rates);
+    let (of_16_bit, headroom, short) = match a_size {
+        1 => (constants.power_clock_8_bit, constants.headroom_8_bit, constants.short_clock_8_bit),
+        _ => (1.0, constants.headroom, constants.headroom),
+    };
+    let allowed = machine.power_clock * of_16_bit * 1e3;
+    let highest = boost * constants.busy_clock;
+    // How many times longer the chip takes at a share of the allowed clock.
+    let longer = |share: f64| (highest / (allowed * share)).max(1.0);
+    let fastest = on_chip / highest;
+    // No kernel is faster, so all kernels of a product are judged alike. A chip that waits for memory takes less power.
+    let least = l * m * n * k * e.products() as f64 * w.needed
+        / (rate * machine.multiprocessors as f64 * highest * constants.tensor_share);
+    let loaded = (least / memory.max(f64::MIN_POSITIVE)).min(1.0);
+    let longer_here = 1.0 + (longer(short) - 1.0) * loaded;
+    let outside = clocks.outside / highest * longer_here;
     // The tensor cores multiply whole tiles.
     let multiplied =
         count as f64 * (per_cluster * key.tile.rows * key.tile.columns) as f64 * k * w.needed / splits as f64;
-    let power = multiplied / (w.instruction.rate() * machine.multiprocessors as f64 * boost * share);
+    let power = multiplied / (rate * machine.multiprocessors as f64 * allowed.min(boost));
     let waves = count as f64 / clusters_at_once(machine, key.cluster) as f64;
     let tail = if split_k == SplitK::Stream { 0.0 } else { waves.ceil() / waves.max(f64::MIN_POSITIVE) - 1.0 };
     let power = power * (1.0 + constants.power_of_bytes * bytes_per_work) * (1.0 + constants.idle_power * tail);
-    let mut microseconds = busy.max(if busy > constants.power_after { power } else { 0.0 });
+    let mut microseconds = fastest * longer_here;
+    if least > constants.power_after {
+        microseconds = (fastest * longer(headroom)).max(power);
+    }
     if memory > microseconds {
         bound = Bound::Memory;
     }
-    // The smaller of the two times is never completely hidden.
-    microseconds = microseconds.max(memory) + constants.overlap * microseconds.min(memory) + outside;
+    // The smaller of the two times is never completely hidden, stores least.
+    let hidden = microseconds.min(memory);
+    microseconds = microseconds.max(memory)
+        + constants.overlap * (hidden - stores).max(0.0)
+        + constants.store_overlap * hidden.min(stores)
+        + outside;
     Candidate {
         key: KernelKey::Sm90(*key),
         split_k,
