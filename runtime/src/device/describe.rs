@@ -1,4 +1,4 @@
-//! What is known of a device, as text: each number by which kernels are chosen, and where it is from.
+//! The description of a device as text: each number by which kernels are chosen, and its origin.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ impl Properties {
 }
 
 impl Device {
-    /// What is known of the device: the numbers by which kernels are chosen, and which of them its driver did not tell.
+    /// The numbers by which kernels are chosen, as text. It names those that the driver did not tell.
     ///
     /// ```
     /// use epilogue_runtime::bundle::Builder;

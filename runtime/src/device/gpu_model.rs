@@ -26,7 +26,7 @@ use crate::device::properties::Properties;
 #[non_exhaustive]
 pub struct GpuModel(usize);
 
-/// What is known of a model.
+/// The attributes of a model.
 struct Row {
     /// As [`GpuModel`] prints and reads it.
     name: &'static str,
@@ -141,7 +141,7 @@ impl GpuModel {
         self.row().watts
     }
 
-    /// What its driver reports.
+    /// The properties that its driver reports.
     #[must_use]
     pub fn properties(self) -> Properties {
         let row = self.row();

@@ -23,8 +23,8 @@ pub struct Rates {
 }
 
 /// The clock that the power limit allows is proportional to the power to this exponent. 300 W in place of 600 W cost an
-/// RTX PRO 6000 45 % of its speed; 250 W in place of 400 W cost an A100 20 %, and 350 W in place of 700 W an H100 25 % of
-/// a multiprocessor's (`benches/published`).
+/// RTX PRO 6000 45 % of its speed; 250 W in place of 400 W cost an A100 20 %. With 350 W in place of 700 W, an H100's
+/// multiprocessor lost 25 % (`benches/published`).
 pub const POWER_EXPONENT: f64 = 0.65;
 
 /// The table. Rates of tensor cores: white papers of A100 (table 3), GA102 (table 2), AD102 (appendix A), H100 (table 3) and
@@ -55,7 +55,7 @@ const REDUCED: [(&str, f64, f64); 5] =
     [("GeForce", 0.5, 1.0), ("A10G", 0.5, 0.5), ("L20", 0.5, 0.5), ("L2", 0.5, 0.5), ("H20", 0.25, 0.25)];
 
 impl Properties {
-    /// What the compute capability and the name tell; those of the newest known capability before an unknown one. `None`
+    /// The rates that the compute capability and the name tell; those of the newest known capability before an unknown one. `None`
     /// on the CPU, and before compute capability 8.0.
     #[must_use]
     pub fn rates(&self) -> Option<Rates> {

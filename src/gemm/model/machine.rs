@@ -23,8 +23,8 @@ pub struct Machine {
     pub clock: f64,
     /// Multiply-adds.
     pub rates: Rates,
-    /// The clock in GHz that the board's power allows while the tensor cores multiply 16-bit types at their full rate, in
-    /// launches that follow each other at once. It may be above [`clock`](Self::clock): then nothing is limited.
+    /// The clock in GHz that the board's power allows while the tensor cores multiply 16-bit types at their full rate.
+    /// Launches follow each other at once. It may be above [`clock`](Self::clock): then nothing is limited.
     pub power_clock: f64,
     /// Bandwidth of the L2 cache in GB/s, for all multiprocessors together. The L2 has its own clock, so it is not
     /// given per clock.
@@ -119,7 +119,7 @@ impl Machine {
     }
 }
 
-/// Of no GPU.
+/// The rates of no GPU.
 const NO_RATES: Rates =
     Rates { mma: 0.0, mma_int8: 0.0, wgmma: 0.0, f32: 0.0, f64: 0.0, l2_bytes: 0.0, clock_of_a_watt: 0.0 };
 
@@ -144,8 +144,8 @@ mod tests {
         assert_eq!(Machine::of(epilogue_runtime::Device::cpu().properties()), None);
     }
 
-    /// GPUs differ where their attributes do: a 4090 has the memory of its data sheet, half of an L40S's rate with f32
-    /// accumulators, and an H100 on a card has less power for each multiprocessor.
+    /// GPUs differ where their attributes do. A 4090 has the memory of its data sheet and half of an L40S's rate. An H100
+    /// on a card has less power for each multiprocessor.
     #[test]
     fn speeds_follow_attributes() {
         let of = |name: &str| Machine::of_model(name.parse().expect("a GPU"));

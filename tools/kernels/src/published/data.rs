@@ -1,7 +1,7 @@
 //! The published times, as they lie in `benches/published/`: a file for each source.
 //!
-//! A file begins with lines `# key: value`. A table follows, whose first line names the columns. What all rows share is
-//! a key of the head in place of a column. Columns are the fields of [`Row`]; a time is given as `us` or as `tflops`.
+//! A file begins with lines `# key: value`. A table follows, whose first line names the columns. A key of the head
+//! replaces a column that is equal in all rows. Columns are the fields of [`Row`]; a time is given as `us` or as `tflops`.
 //! `harnesses.csv` says how each harness measures.
 //!
 //! Reading refuses what it does not know, so a slip of the pen in a file is an error and not another number.
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use epilogue::runtime::GpuModel;
 
-/// What a row is for. It is written in the file before anything is fitted.
+/// The purpose of a row. It is written in the file before anything is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     /// Constants of the model may be fitted to it.
@@ -40,7 +40,7 @@ pub(crate) struct Harness {
     /// Bytes that it leaves in the L2, which must be written to memory; 0 if operands may lie there.
     pub(crate) dirty: f64,
     pub(crate) pace: Pace,
-    /// What it adds to each time, in microseconds.
+    /// The time that it adds to each, in microseconds.
     pub(crate) offset: f64,
     /// Shorter times are listed without a verdict.
     pub(crate) resolves: f64,
@@ -220,7 +220,7 @@ impl Table {
 const FIELDS: [&str; 15] = [
     "part", "harness", "gpu", "watts", "m", "n", "k", "l", "types", "layout", "output", "kernel", "us", "tflops", "bad",
 ];
-/// What may stand beside them, for those who read the file.
+/// Names that may stand beside them, for readers of the file.
 const NOTES: [&str; 3] = ["source", "by", "note"];
 
 fn row(

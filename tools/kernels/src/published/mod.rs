@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 use self::data::{Part, Row, Split, Timed, Types};
 
-/// What decides a product's time.
+/// The limits that decide a product's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Regime {
     /// The tensor cores and the power limit.

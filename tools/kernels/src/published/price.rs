@@ -30,11 +30,11 @@ pub(super) fn machine(row: &Row) -> Outcome<Machine> {
     Ok(if row.harness.pace == Pace::Burst { machine.in_bursts() } else { machine })
 }
 
-/// What a memory's reads take beside its bytes: the way to it and back, in microseconds.
+/// The latency of a memory's reads, in microseconds.
 const LATENCY: f64 = 1.0;
 
-/// The predicted time as the harness measures it. What it leaves in the L2 is written to memory while the kernel reads: as
-/// many bytes as the kernel's reads displace, and no more than there are.
+/// The predicted time as the harness measures it. Dirty bytes that it leaves in the L2 are written to memory while the
+/// kernel reads: as many as the reads displace.
 pub(super) fn measured(machine: &Machine, row: &Row, candidate: &Candidate) -> Outcome<f64> {
     let product = Product::of(row)?;
     let types = product.tree.types();

@@ -13,9 +13,9 @@ constants! {
     power_clock_8_bit: "of the clock for 16-bit types" = 0.89;
     /// A multiprocessor's own clock beside the one that power allows on average: others wait meanwhile.
     headroom: "of the power's clock" = 1.195;
-    /// The same for 8-bit types.
+    /// Its value for 8-bit types.
     headroom_8_bit: "of the power's clock" = 1.447;
-    /// The same for 8-bit types in short launches (1280 to 1430 TFLOP/s up to 170 us on an H100).
+    /// Its value for 8-bit types in short launches (1280 to 1430 TFLOP/s up to 170 us on an H100).
     short_clock_8_bit: "of the power's clock" = 1.10;
     /// The time after which the average power limits a launch, not only the clock.
     power_after: "us" = 200.0;
