@@ -1,7 +1,7 @@
 //! Convolutions made by hand, beside plain loops.
 
 use epilogue::evt::reference::{decode, encode};
-use epilogue::gemm::{Builder, Filter, Left, SplitK, Tile, Window, depth, filter, patches, rows};
+use epilogue::gemm::{Builder, Left, SplitK, Tile, Window, filter, patches};
 use epilogue::prelude::*;
 use epilogue::{Arch, DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};

@@ -2,8 +2,8 @@
 
 use epilogue::evt::reference::decode;
 use epilogue::gemm::{
-    Builder, Filter, Left, SplitK, Tile, Window, filter, gradient_filter, gradient_filter_in_groups, gradient_patches,
-    patches, transposed_patches,
+    Builder, Left, SplitK, Tile, Window, filter, gradient_filter, gradient_filter_in_groups, gradient_patches, patches,
+    transposed_patches,
 };
 use epilogue::prelude::*;
 use epilogue::{Arch, DeviceTensor, Error};

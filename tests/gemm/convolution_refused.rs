@@ -2,7 +2,7 @@
 
 use epilogue::gemm::{Filter, Left, Window, depth, filter, patches, rows};
 use epilogue::prelude::*;
-use epilogue::{Arch, DeviceTensor, Error};
+use epilogue::{Arch, Error};
 use epilogue_runtime::testing;
 
 use crate::convolution::Plain;

@@ -3,14 +3,12 @@
 use epilogue::gemm::launch::{FieldValue, Memory};
 use epilogue::gemm::sm90::{Cluster, Request, Schedule};
 use epilogue::gemm::{
-    Arithmetic, Builder, Formats, Fp8, Instruction, KernelKey, Left, Pair, Right, ScaleError, Scaled, SplitK, Tile,
-    Window, depth, patches, rows, scaled, sm90,
+    Builder, Formats, Fp8, Instruction, KernelKey, Left, Pair, Right, Scaled, SplitK, Tile, rows, scaled, sm90,
 };
 use epilogue::prelude::*;
 use epilogue::{Arch, Argument, DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::testing;
-use half::f16;
 
 use crate::hopper::tile;
 

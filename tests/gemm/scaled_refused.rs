@@ -1,8 +1,8 @@
 //! Refusals of scales of blocks.
 
-use epilogue::gemm::{Left, Right, scaled};
+use epilogue::Error;
+use epilogue::gemm::{Arithmetic, Left, Right, ScaleError, Window, depth, patches, rows, scaled};
 use epilogue::prelude::*;
-use epilogue::{Argument, Error};
 
 use crate::scaled::{Operands, Plain};
 
