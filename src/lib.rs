@@ -161,6 +161,7 @@ pub mod gemm;
 #[cfg(all(any(doc, doctest), feature = "te"))]
 pub mod guide;
 mod jit;
+mod lane;
 pub mod language;
 pub mod ops;
 mod parallel;

@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
+use super::devices::Choice;
 use super::kernel::{Finish, SplitK};
-use super::model::{Candidate, Choice};
+use super::model::Candidate;
 use super::planned::Gemm;
 use super::planner::Planner;
 use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Property, Right};

@@ -23,14 +23,15 @@
 
 mod autotune;
 mod builder;
-mod bundled;
 pub(crate) mod cpu;
 mod description;
+mod devices;
 mod emit;
 mod families;
 mod kernel;
 pub mod launch;
 mod model;
+mod plan;
 mod planned;
 mod planner;
 mod problem;
@@ -41,6 +42,7 @@ pub mod sm90;
 mod support;
 
 pub use builder::Builder;
+pub use devices::Choice;
 pub use emit::source;
 pub use families::KernelKey;
 pub use families::list::Constants;
@@ -49,7 +51,7 @@ pub use families::sm80::model::constants::Sm80Constants;
 pub use families::sm80::model::{Workload, estimate, is_crowded, rank};
 pub use families::sm90::model::constants::Sm90Constants;
 pub use kernel::{Finish, PatchKind, PatchShape, ReadingShape, SplitK, SplitKind};
-pub use model::{Bound, Candidate, Choice, LaunchConstants, Machine, Misfit, Parameter, Repacking, Unreachable};
+pub use model::{Bound, Candidate, LaunchConstants, Machine, Misfit, Parameter, Repacking, Unreachable};
 pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Format, Formats, Fp8, Grouping, Int8, Knob,

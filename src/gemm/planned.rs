@@ -7,12 +7,12 @@ use std::sync::Arc;
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
+use super::devices::Choice;
 use super::kernel::launch::LaunchDescription;
-use super::model::Choice;
+use super::plan::Plan;
 use super::problem::{Error, Left, Packed, Problem, Right};
 use super::run::by_name::by_name;
 use super::run::check;
-use super::run::plan::Plan;
 use crate::evt::{Form, ValidTree};
 use crate::{Argument, Arguments, Epilogue};
 
@@ -90,7 +90,7 @@ impl<E> Gemm<E> {
     where
         E: Epilogue,
     {
-        self.run_on(&self.plan.device.default_stream(), a, b, arguments)
+        self.run_on(&self.device().default_stream(), a, b, arguments)
     }
 
     /// Packs a B, for runs that read it again and again: weights. Runs take the result in place of the tensor, and need not
@@ -102,7 +102,7 @@ impl<E> Gemm<E> {
     /// [`Error::NoPacking`] on a GPU, whose kernels read B as it lies; [`Error::PackedStrides`] for a B that is contiguous
     /// along neither K nor N; a tensor of another device, element type or rank; too little memory.
     pub fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error> {
-        in_default_mode(|| self.plan.pack(b))
+        in_default_mode(|| self.plan.executable.pack(b))
     }
 
     /// [`run`](Self::run) on the given stream.
@@ -170,7 +170,7 @@ impl<E> Gemm<E> {
         &self,
         arguments: impl IntoIterator<Item = (impl AsRef<str>, Argument<'a>)>,
     ) -> Result<Vec<Argument<'a>>, Error> {
-        by_name(self.plan.tree(), arguments)
+        by_name(self.tree(), arguments)
     }
 
     /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]. If two tensors
@@ -238,13 +238,13 @@ impl<E> Gemm<E> {
     /// The device that the plan is for.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.plan.device
+        &self.plan.operation.device
     }
 
     /// The epilogue, validated and simplified.
     #[must_use]
     pub fn tree(&self) -> &ValidTree {
-        self.plan.tree()
+        self.plan.operation.tree()
     }
 
     /// The choice of the kernel, and its reasons, which `Display` prints.
@@ -258,33 +258,33 @@ impl<E> Gemm<E> {
     /// are in [`later_sources`](Self::later_sources).)
     #[must_use]
     pub fn source(&self) -> &str {
-        self.plan.source()
+        self.plan.executable.source()
     }
 
     /// [`source`](Self::source) with its symbol and options, for compiling it by other means or for another
     /// architecture; `None` on the CPU.
     #[must_use]
     pub fn kernel_source(&self) -> Option<&Source> {
-        self.plan.planned.as_ref().map(|variant| &variant.emitted.source)
+        self.plan.executable.kernels().first().map(|(source, _)| *source)
     }
 
     /// What is compiled for the launches after the product's, in their order: those of an epilogue that is computed from its
     /// own reductions. None on the CPU.
     pub fn later_sources(&self) -> impl Iterator<Item = &Source> {
-        self.plan.later.iter().map(|kernel| &kernel.emitted.source)
+        self.plan.executable.kernels().into_iter().skip(1).map(|(source, _)| source)
     }
 
     /// Whether its kernels may use approximate instructions for outputs of any type.
     #[must_use]
     pub fn is_fast_math(&self) -> bool {
-        self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math())
+        self.plan.executable.multiplication().1
     }
 
     /// The planned kernel: its registers, spills and shared memory; `None` on the CPU. Its name, which profilers list,
     /// has the epilogue, the operands' type and the tile: `bias_gelu_bf16_128x256`.
     #[must_use]
     pub fn kernel(&self) -> Option<&Kernel> {
-        self.plan.planned.as_ref().map(|variant| &variant.kernel)
+        self.plan.executable.kernels().first().map(|(_, kernel)| *kernel)
     }
 
     /// The shape that an output of per-tile partials must have for the planned product: `[ceil(N / tile_n), M]` for
@@ -293,7 +293,7 @@ impl<E> Gemm<E> {
     /// # Errors
     /// [`Error::NoPartials`] if `name` is not such an output.
     pub fn partials_shape(&self, name: &str) -> Result<Vec<usize>, Error> {
-        self.partials_shape_of(name, &self.plan.problem)
+        self.partials_shape_of(name, &self.plan.operation.problem)
     }
 
     /// [`partials_shape`](Self::partials_shape) for a product with other extents.
@@ -301,7 +301,7 @@ impl<E> Gemm<E> {
     /// # Errors
     /// [`Error::NoPartials`] if `name` is not such an output.
     pub fn partials_shape_of(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
-        let tree = self.plan.tree();
+        let tree = self.tree();
         let output = tree
             .output(name)
             .filter(|output| output.reduction().is_some_and(|r| r.form == Form::Partial))

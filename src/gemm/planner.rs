@@ -5,23 +5,16 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, trace};
 
-use super::Tile;
-use super::autotune::{Found, Store};
-use super::bundled::among_bundled;
 use super::description::Description;
-use super::kernel::Settings;
-use super::model::choice::{Chosen, ChosenKernel, Tuning};
-use super::model::selection::Selection;
-use super::model::{Choice, Later, Machine};
+use super::devices::{self, Choice, operation::Operation};
+use super::plan::Plan;
 use super::problem::operand::common_layout;
 use super::problem::property::Properties;
-use super::problem::{Error, Left, MAX_EXTENT, Major, Problem, Right, RowsError, block_scales};
+use super::problem::{Error, Left, Major, Problem, Right, RowsError, block_scales};
 use super::remembered::{Question, Remembered};
 use super::run::check;
-use super::run::plan::Plan;
 use super::support::supports;
-use super::{autotune, cpu};
-use crate::evt::{Phases, Prices, Tree, Types, ValidTree};
+use crate::evt::{Phases, Tree, Types, ValidTree};
 
 /// What is to be planned.
 #[derive(Clone, Debug)]
@@ -82,13 +75,12 @@ impl Planner {
 
     /// Chooses a kernel.
     pub(super) fn choose(&self) -> Result<Choice, Error> {
-        Ok(self.clone().for_its_device()?.decide()?.2)
+        Ok(self.clone().for_its_device()?.decide()?.1)
     }
 
-    fn decide(&self) -> Result<(Phases, Problem, Choice), Error> {
-        let machine = Machine::of(self.device.properties());
-        let prices = if machine.is_some() { Prices::GPU } else { Prices::CPU };
-        let phases = Phases::of(self.validated()?, prices);
+    fn decide(&self) -> Result<(Operation, Choice), Error> {
+        let backend = devices::list::of(&self.device);
+        let phases = Phases::of(self.validated()?, backend.prices());
         let tree = phases.first();
         let problem = self.description.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
         problem.check_extents()?;
@@ -105,11 +97,10 @@ impl Planner {
             block_scales::check_types((types.a, types.b), self.description.settings.arithmetic)?;
         }
         self.check_request(types)?;
-        let choice = match machine {
-            Some(machine) => self.choose_kernel(&machine, &phases, problem)?,
-            None => Choice { kind: self.choose_cpu(types, problem, &phases)?, later: None, not_in_tile: None },
-        };
-        Ok((phases, problem, choice))
+        let (Description { settings, multiprocessors, request, .. }, device) = (self.description, self.device.clone());
+        let operation = Operation { device, phases: Arc::new(phases), problem, settings, multiprocessors };
+        let choice = backend.choose(&operation, &request)?;
+        Ok((operation, choice))
     }
 
     /// Checks the operands' types and layouts, and how much of the device may be filled.
@@ -128,47 +119,6 @@ impl Planner {
         }
     }
 
-    fn choose_cpu(&self, types: Types, problem: Problem, phases: &Phases) -> Result<Chosen, Error> {
-        let Some(Tile { m, n, .. }) = self.description.request.pins.tile else {
-            let Problem { m, n, k, batch, .. } = problem.shared_alike();
-            let accumulators = phases.first().cost().products();
-            let cpu::TileShape { m, n } =
-                cpu::choose_tile((types.a, types.b), [m, n, k], batch, accumulators, phases.kept_bytes());
-            return Ok(Chosen::Cpu { tile: (m, n) });
-        };
-        for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {
-            if !(1..=MAX_EXTENT).contains(&given) {
-                return Err(Error::Count { what, given, least: 1, most: MAX_EXTENT });
-            }
-        }
-        Ok(Chosen::Cpu { tile: (m, n) })
-    }
-
-    fn choose_kernel(&self, machine: &Machine, phases: &Phases, problem: Problem) -> Result<Choice, Error> {
-        let (Description { settings, request, .. }, tree) = (&self.description, phases.first());
-        let Settings { layouts, arithmetic, switches } = *settings;
-        let later = Later::of(machine, phases, &problem);
-        let microseconds = later.as_ref().map_or(0.0, |later| later.microseconds);
-        let selection = Selection::of(machine, phases, problem, (layouts, arithmetic), microseconds);
-        let mut chosen = selection.choose(request, switches)?;
-        if !chosen.asked
-            && let (Some(store), Some(subject)) =
-                (Store::of_user(), autotune::subject(&self.device, tree, &problem, *settings))
-        {
-            match store.find(&subject, &chosen.candidates) {
-                Found::Nothing => {}
-                Found::Winner(winner, microseconds) => {
-                    chosen = ChosenKernel { chosen: *winner, tuning: Tuning::Measured { microseconds }, ..chosen };
-                }
-                Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
-            }
-        }
-        let chosen = among_bundled(&self.device, phases, &problem, chosen);
-        let in_tile = chosen.candidates.iter().any(|candidate| candidate.key.in_tile());
-        let not_in_tile = if in_tile { None } else { selection.why_not_in_tile() };
-        Ok(Choice { kind: Chosen::Gpu(Box::new(chosen)), later, not_in_tile })
-    }
-
     /// Chooses a kernel, and compiles it or finds it.
     pub(super) fn plan(self) -> Result<Plan, Error> {
         let plan = self.for_its_device()?;
@@ -181,10 +131,9 @@ impl Planner {
             trace::event!(DEBUG, "planned before", choice = trace::text(&made.choice));
             return Ok(made);
         }
-        let (phases, problem, choice) = plan.decide()?;
+        let (operation, choice) = plan.decide()?;
         trace::event!(DEBUG, "choice", choice = trace::text(&choice), candidates = choice.candidates().len());
-        let Description { settings, multiprocessors, .. } = plan.description;
-        let made = Plan::new(plan.device, Arc::new(phases), problem, settings, choice, multiprocessors)?;
+        let made = Plan::new(Arc::new(operation), &choice)?;
         remembered.note(question, &made);
         Ok(made)
     }

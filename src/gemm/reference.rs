@@ -5,18 +5,17 @@
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::DeviceTensor;
 
-use super::model::choice::Chosen;
+use super::plan::Plan;
 use super::planned::Gemm;
 use super::problem::digits::shape_of;
 use super::problem::patches::Patches;
 use super::problem::scaled::SCALE_BLOCK;
 use super::problem::sliding::{Kind, Sliding};
-use super::problem::{Arithmetic, Comparison, Divided, Error, Grouping, Left, Problem, Right};
+use super::problem::{Comparison, Divided, Error, Grouping, Left, Problem, Right};
 use super::run::check;
 use super::run::groups::read_groups;
 use super::run::images::{OutputImages, with_matrices};
 use super::run::picked::read_picked;
-use super::run::plan::Plan;
 use super::run::scattered::Placed;
 use crate::evt::reference::{
     self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product, Scales,
@@ -72,8 +71,8 @@ impl<E> Gemm<E> {
 
 /// The correct outputs of a run. (Compiled once, not for each epilogue.)
 fn reference_of(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
-    let tree = plan.tree();
-    check::operands(&plan.device, tree, a, b)?;
+    let tree = plan.operation.tree();
+    check::operands(&plan.operation.device, tree, a, b)?;
     let images = OutputImages::of(a, b, tree)?;
     let reference = with_matrices(a, b, tree, arguments, |a, b, of| of_product(plan, a, b, of))?;
     Ok(Reference { images, ..reference })
@@ -81,10 +80,10 @@ fn reference_of(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'
 
 /// The correct outputs of a product of matrices, or of patches.
 fn of_product(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
-    let tree = plan.tree();
+    let tree = plan.operation.tree();
     let problem = Problem::of(a, b.clone())?;
     let tile = plan.choice.tile();
-    check::arguments(&plan.device, tree, &problem, tile, (a, b), arguments)?;
+    check::arguments(&plan.operation.device, tree, &problem, tile, (a, b), arguments)?;
     let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
     let divided = read_groups(a, &problem)?;
     let of_one_matrix = problem.reading.grouping() == Some(Grouping::Shared);
@@ -104,11 +103,7 @@ fn of_product(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>
         None => all,
     };
     let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
-    let (multiplication, fast_math) = match &plan.choice.kind {
-        Chosen::Cpu { .. } if plan.settings.arithmetic == Arithmetic::FastBf16 => (Multiplication::FastBf16, false),
-        Chosen::Cpu { .. } => (Multiplication::Exact, false),
-        Chosen::Gpu(gpu) => (gpu.chosen.key.multiplication(), gpu.chosen.key.fast_math()),
-    };
+    let (multiplication, fast_math) = plan.executable.multiplication();
     let images = &a.values;
     let a = a.matrix(problem.m, problem.k);
     let mut products = Vec::with_capacity(b.len());

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 use epilogue_runtime::Device;
 
 use super::description::Description;
+use super::devices::Choice;
+use super::devices::executable::Kept;
+use super::devices::operation::Operation;
 use super::kernel::Settings;
-use super::model::Choice;
+use super::plan::Plan;
 use super::problem::Problem;
-use super::run::later::{KeptLater, LaterKernel};
-use super::run::plan::Plan;
-use super::run::variant::KeptVariant;
 use crate::evt::{Node, NodeData, Phases, Tree};
 use crate::sync::lock;
 
@@ -45,18 +45,16 @@ impl Question {
 }
 
 /// The parts of a plan that was made.
-#[derive(Debug)]
 struct Answer {
     phases: Arc<Phases>,
     problem: Problem,
     settings: Settings,
     choice: Choice,
-    /// None on the CPU.
-    kernels: Option<(KeptVariant, Vec<KeptLater>)>,
+    compiled: Kept,
 }
 
 /// The plans that a device keeps; the last one asked for is at the end.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Remembered(Mutex<VecDeque<(Question, Arc<Answer>)>>);
 
 impl Remembered {
@@ -70,38 +68,21 @@ impl Remembered {
             kept.push_back(found);
             answer
         };
-        let kernels = match &answer.kernels {
-            Some((variant, later)) => {
-                Some((variant.attached()?, later.iter().map(KeptLater::attached).collect::<Option<Vec<_>>>()?))
-            }
-            None => None,
-        };
-        let (phases, choice) = (Arc::clone(&answer.phases), answer.choice.clone());
-        let device = device.clone();
-        Some(Plan::of_kernels(
-            device,
-            phases,
-            answer.problem,
-            answer.settings,
-            choice,
-            question.description.multiprocessors,
-            kernels,
-        ))
+        let Answer { phases, problem, settings, choice, compiled } = &*answer;
+        let (device, phases, multiprocessors) =
+            (device.clone(), Arc::clone(phases), question.description.multiprocessors);
+        let operation = Operation { device, phases, problem: *problem, settings: *settings, multiprocessors };
+        let operation = Arc::new(operation);
+        let executable = compiled(&operation)?;
+        Some(Plan { operation, choice: choice.clone(), executable })
     }
 
     /// Keeps a plan that was made.
     pub(super) fn note(&self, question: Question, plan: &Plan) {
-        let later = || plan.later.iter().map(LaterKernel::kept).collect::<Option<Vec<_>>>();
-        let kernels = match &plan.planned {
-            Some(variant) => match variant.kept().zip(later()) {
-                Some(kept) => Some(kept),
-                None => return,
-            },
-            None => None,
-        };
-        let Plan { phases, problem, settings, choice, .. } = plan;
-        let (phases, choice) = (Arc::clone(phases), choice.clone());
-        let answer = Arc::new(Answer { phases, problem: *problem, settings: *settings, choice, kernels });
+        let Some(compiled) = plan.executable.kept() else { return };
+        let Operation { phases, problem, settings, .. } = &*plan.operation;
+        let (phases, choice) = (Arc::clone(phases), plan.choice.clone());
+        let answer = Arc::new(Answer { phases, problem: *problem, settings: *settings, choice, compiled });
         let mut kept = lock(&self.0);
         let same = kept.iter().position(|(asked, _)| *asked == question).and_then(|at| kept.remove(at));
         let oldest = if kept.len() >= MOST { kept.pop_front() } else { None };

@@ -1,10 +1,8 @@
 //! The support table: operand types and knobs of each device. Plans call this, and check nothing of the kind elsewhere.
 
-use epilogue_runtime::{Arch, Device};
+use epilogue_runtime::Device;
 
-use super::cpu;
-use super::families::FAMILIES;
-use super::families::family::Family;
+use super::devices;
 use super::problem::property::Properties;
 use super::problem::{Arithmetic, Error, Knob, Property};
 use crate::ElementType;
@@ -59,8 +57,8 @@ impl From<Knob> for Feature {
     }
 }
 
-/// Whether a device supports the product of two element types, a [`Knob`] of a plan, or two properties of a product. If not, the error says why, and
-/// what to do instead. A plan fails with the same error.
+/// Whether a device supports the product of two element types, a [`Knob`] of a plan, or two properties of a product.
+/// If not, the error says why, and what to do instead. A plan fails with the same error.
 ///
 /// ```
 /// use epilogue::gemm::{self, Error, Knob};
@@ -85,7 +83,7 @@ impl From<Knob> for Feature {
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {
     match feature.into() {
         Feature::Product { a, b, arithmetic } => multiplies(device, a, b, arithmetic),
-        Feature::Knob(knob) => match missing(device.arch(), knob) {
+        Feature::Knob(knob) => match devices::list::of(device).lacks(knob) {
             None => Ok(()),
             Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
         },
@@ -112,36 +110,7 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
     if let Err(reason) = Types::new(a, b).check() {
         return refuse(reason);
     }
-    let on_the_cpu = cpu::check_operands(a, b);
-    if device.arch().is_none() {
-        return on_the_cpu;
-    }
-    let multiplied = |arch| FAMILIES.iter().any(|family| family.runs_on(arch) && family.multiplies((a, b), arithmetic));
-    match device.arch().is_some_and(multiplied) {
-        true => Ok(()),
-        false if a == b => refuse("give f16, bf16, f32, f64, FP8 or 8-bit integers"),
-        false if on_the_cpu.is_ok() => refuse(
-            "give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits, or use the \
-             CPU device",
-        ),
-        false => {
-            refuse("give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits")
-        }
-    }
-}
-
-/// Why a device of this architecture, or the CPU, doesn't have this knob; `None` if it has.
-fn missing(arch: Option<Arch>, knob: Knob) -> Option<&'static str> {
-    match (arch, knob) {
-        // On the CPU, the tile's rows and columns are those of per-tile partials.
-        (_, Knob::Tile) => None,
-        (None, _) => Some("which runs no kernels"),
-        (Some(arch), _) => {
-            // One family that has it is enough.
-            let lacking = |family: &&dyn Family| family.runs_on(arch).then(|| family.lacks(knob));
-            FAMILIES.iter().filter_map(lacking).reduce(Option::and).flatten()
-        }
-    }
+    devices::list::of(device).refuses((a, b), arithmetic).map_or(Ok(()), refuse)
 }
 
 #[cfg(test)]

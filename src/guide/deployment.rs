@@ -107,7 +107,7 @@
 //!
 //! | what | error |
 //! |---|---|
-//! | a damaged, cut, foreign or newer file; one that others may write | [`BundleError`](crate::bundle::BundleError), when it is opened |
+//! | a damaged, cut or foreign file, or one of another version; one that others may write | [`BundleError`](crate::bundle::BundleError), when it is opened |
 //! | no kernel for this GPU | [`BundleError::NotForDevice`](crate::bundle::BundleError::NotForDevice), when it is installed |
 //! | a kernel that is not there | [`NotInBundle`](crate::runtime::Error::NotInBundle) when it is planned, or by the first run whose tensors lie in another way; it names the kernel, what there is instead, and what to add |
 //! | this library was updated, and writes kernels in another way | the same: make the bundle anew |

@@ -79,11 +79,15 @@ pub(crate) enum Argument {
     Uniform,
     /// The first lane's i32; each lane has one more than the one before.
     Counter,
-    /// No address: the value that an earlier stage of a [row program](super::rows) has left in a place.
-    Held(usize),
-    /// No address: a place that a stage leaves a value in.
+}
+
+/// Where a computed value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Argument(usize),
+    /// A place, for later stages of a [row program](super::rows).
     Place(usize),
-    /// No address: one of the body's [states](Body::states), by its number; of f64s, the half of a vector's lanes.
+    /// One of the body's [states](Body::states), by its number; of f64s, the half of a vector's lanes.
     State(usize, usize),
 }
 
@@ -225,6 +229,8 @@ pub(super) enum Node {
     Constant(u64),
     /// Of an argument.
     Load(usize),
+    /// What an earlier stage of a [row program](super::rows) has left in a place.
+    Held(usize),
     Unary(Unary, Value),
     Binary(Binary, Value, Value),
     /// By the mask, the second or else the third.
@@ -239,7 +245,7 @@ impl Node {
     /// The same node of other operands.
     pub(super) fn with_operands(self, of: impl Fn(Value) -> Value) -> Self {
         match self {
-            Self::Constant(_) | Self::Load(_) => self,
+            Self::Constant(_) | Self::Load(_) | Self::Held(_) => self,
             Self::Unary(op, a) => Self::Unary(op, of(a)),
             Self::Binary(op, a, b) => Self::Binary(op, of(a), of(b)),
             Self::Select(mask, a, b) => Self::Select(of(mask), of(a), of(b)),
@@ -251,7 +257,7 @@ impl Node {
     pub(super) fn operands(&self) -> ([Value; 3], usize) {
         let none = Value(0);
         match *self {
-            Self::Constant(_) | Self::Load(_) => ([none; 3], 0),
+            Self::Constant(_) | Self::Load(_) | Self::Held(_) => ([none; 3], 0),
             Self::Unary(_, a) => ([a, none, none], 1),
             Self::Binary(_, a, b) | Self::Within(a, b) => ([a, b, none], 2),
             Self::Select(a, b, c) | Self::Fma(a, b, c) => ([a, b, c], 3),
@@ -266,8 +272,8 @@ pub(crate) struct Body {
     /// The same node is computed once.
     known: HashMap<Node, Value>,
     pub(super) arguments: Vec<Argument>,
-    /// What is stored to which arguments, after everything has been computed.
-    pub(super) stores: Vec<(usize, Value)>,
+    /// What is stored where, after everything has been computed.
+    pub(super) stores: Vec<(Target, Value)>,
     /// The period of cyclic streams.
     pub(super) period: Option<u32>,
     /// What rows' lanes are combined to: in bodies of row programs only.
@@ -287,7 +293,7 @@ impl Body {
         value
     }
 
-    pub(super) fn argument(&mut self, argument: Argument) -> usize {
+    fn argument(&mut self, argument: Argument) -> usize {
         self.arguments.push(argument);
         self.arguments.len() - 1
     }
@@ -327,20 +333,20 @@ impl Body {
 
     /// Stores to what [`cyclic`](Self::cyclic) or [`updated`](Self::updated) gave.
     pub(crate) fn set(&mut self, argument: usize, value: Value) {
-        self.stores.push((argument, value));
+        self.stores.push((Target::Argument(argument), value));
     }
 
     /// Lanes that are written; those of 16 and 8 bits must have been packed to them.
     pub(crate) fn store(&mut self, lane: Lane, value: Value) {
         let number = self.argument(Argument::Stream { lane, read: false, written: true, past: false });
-        self.stores.push((number, value));
+        self.stores.push((Target::Argument(number), value));
     }
 
     /// The same past the caches: those of 32 and 16 bits, in bodies of row programs, where each vector of lanes begins at a
     /// multiple of its bytes. Other threads see them after a [`Fence`](crate::simd::stream::Fence).
     pub(crate) fn store_past(&mut self, lane: Lane, value: Value) {
         let number = self.argument(Argument::Stream { lane, read: false, written: true, past: true });
-        self.stores.push((number, value));
+        self.stores.push((Target::Argument(number), value));
     }
 
     /// The same bits in every lane.

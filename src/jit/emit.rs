@@ -5,25 +5,21 @@
 //! an instruction; but registers that a round leaves free keep those that it uses most. (A Zen 4 loads 64 bytes a clock, no more:
 //! a softmax of AVX-512 whose exponential loads its coefficients takes 0.37 ns an element, without 0.30.)
 
-use super::assembler::{
-    ARGUMENTS, Assembler, CYCLE, Constant, General, LANE, Memory, Operand, REGISTERS, SAVED, STREAMS, Vector, Width,
-    opcode,
-};
-use super::body::{Argument, Binary, Body, Lane, Node, Unary, Value};
-use super::instruction::{self, Form};
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::body::{Argument, Binary, Body, Node, Target, Value};
+use super::isa::{Address, Counter, Isa, MOST_REGISTERS, Memory, OnTail, Operand, Vector};
 use super::round::Round;
 
 /// Bytes of stack for values: less than a page, so that the stack's guard page can't be left out.
 pub(super) const FRAME: usize = 3584;
 
-/// The table of a bit that chooses between two others.
-const FIRST_CHOOSES: u8 = 0xca;
-
-/// The mask register that comparisons use.
-const MASK: Vector = Vector(1);
-
-/// The first lanes' numbers.
-const FIRST: [u32; Width::Bits512.lanes()] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+/// The number of vectors that there is stack for.
+pub(super) fn slots(isa: &impl Isa) -> usize {
+    FRAME / (4 * isa.lanes())
+}
 
 /// The most vectors that are computed side by side: so the CPU finds instructions that don't wait for each other.
 /// Measured on Zen 3: an exponential takes 0.70 ns a lane in one vector, 0.62 in two, 0.45 in four and 0.48 in six.
@@ -32,34 +28,31 @@ pub(super) const SIDE_BY_SIDE: usize = 4;
 /// Of this many values, one may lose its register for that; more would cost more than waiting.
 pub(super) const HELD: usize = 8;
 
-/// Code for x86-64 of a function `(arguments: *const *mut u8, lanes: usize)` in the calling convention of System V, which
-/// computes a multiple of a vector's lanes. `None` if the body has too many streams or values, or a period that is shorter
-/// than a vector.
-pub(super) fn emit(body: &Body, width: Width) -> Option<Vec<u8>> {
-    if body.period.is_some_and(|period| (period as usize) < width.lanes()) {
+/// Code of a function `(arguments: *const *mut u8, lanes: usize)`, which computes a multiple of a vector's lanes. `None` if
+/// the body has too many streams or values, or a period that is shorter than a vector.
+pub(super) fn emit<I: Isa>(body: &Body, isa: &I) -> Option<Vec<u8>> {
+    if body.period.is_some_and(|period| (period as usize) < isa.lanes()) {
         return None;
     }
-    let narrow;
-    let body = match width {
-        Width::Bits256 => {
-            narrow = body.without_scale();
-            &narrow
-        }
-        Width::Bits512 => body,
-    };
+    let body = &*scaled(body, isa);
     let mut copies = SIDE_BY_SIDE;
     loop {
         let loops = if copies > 1 { vec![copies, 1] } else { vec![1] };
-        let emitted = |most_kept: usize| Emitter::new(body, width)?.emit(&loops, most_kept);
+        let emitted = |most_kept: usize| Emitter::new(body, isa.clone(), I::addresses(false))?.emit(&loops, most_kept);
         let first = emitted(0);
         match first {
             Some(Emitted { evicted, most_held, .. }) if copies == 1 || evicted * HELD <= body.nodes.len() * copies => {
-                return Some(emitted(width.registers() - most_held)?.code);
+                return Some(emitted(isa.registers() - most_held)?.code);
             }
             None if copies == 1 => return None,
             _ => copies /= 2,
         }
     }
+}
+
+/// The body, by instructions that there are.
+pub(super) fn scaled<'b>(body: &'b Body, isa: &impl Isa) -> Cow<'b, Body> {
+    if isa.has_scale() { Cow::Borrowed(body) } else { Cow::Owned(body.without_scale()) }
 }
 
 /// What [`Emitter::emit`] gives.
@@ -72,13 +65,11 @@ struct Emitted {
 }
 
 /// The code of a body.
-pub(super) struct Emitter<'a> {
+pub(super) struct Emitter<'a, I> {
     pub(super) body: &'a Body,
-    pub(super) width: Width,
-    pub(super) assembler: Assembler,
-    pub(super) constants: Vec<Constant>,
+    pub(super) isa: I,
     /// The register with each stream's address.
-    streams: Vec<Option<General>>,
+    streams: Vec<Option<Address>>,
     /// For each node, where in memory it is if it is the same in every round.
     homes: Vec<Option<Memory>>,
     pub(super) slots: usize,
@@ -99,7 +90,7 @@ pub(super) struct InRow {
     pub(super) first_argument: usize,
     /// Whether the stage is computed once, and only first lanes are stored.
     pub(super) once: bool,
-    /// The number of vectors between what [`LANE`] counts and the round.
+    /// The number of vectors between what [`Counter::Lane`] counts and the round.
     pub(super) position: usize,
     /// Where the mask of the row's last lanes is, in a round of those.
     pub(super) tail: Option<Memory>,
@@ -111,36 +102,22 @@ pub(super) struct InRow {
     /// Whether there are no instructions for something.
     pub(super) refused: bool,
     /// What the next row's first stage reads, which every round asks memory for: addresses, and bytes of lanes.
-    pub(super) ahead: Vec<(General, usize)>,
+    pub(super) ahead: Vec<(Address, usize)>,
 }
 
-impl<'a> Emitter<'a> {
-    fn new(body: &'a Body, width: Width) -> Option<Self> {
-        Self::with_streams(body, width, &mut STREAMS.iter())
-    }
-
-    /// The same, with these registers for streams' addresses.
-    pub(super) fn with_streams<'r>(
-        body: &'a Body,
-        width: Width,
-        registers: &mut impl Iterator<Item = &'r General>,
-    ) -> Option<Self> {
+impl<'a, I: Isa> Emitter<'a, I> {
+    /// An emitter with these registers for streams' addresses. `None` if they are too few.
+    pub(super) fn new(body: &'a Body, isa: I, mut registers: impl Iterator<Item = Address>) -> Option<Self> {
         let mut streams = Vec::with_capacity(body.arguments.len());
         for argument in &body.arguments {
             streams.push(match argument {
-                Argument::Stream { .. } | Argument::Cyclic => Some(*registers.next()?),
-                Argument::Uniform
-                | Argument::Counter
-                | Argument::Held(_)
-                | Argument::Place(_)
-                | Argument::State(..) => None,
+                Argument::Stream { .. } | Argument::Cyclic => Some(registers.next()?),
+                Argument::Uniform | Argument::Counter => None,
             });
         }
         Some(Self {
             body,
-            width,
-            assembler: Assembler::new(width),
-            constants: Vec::new(),
+            isa,
             streams,
             homes: vec![None; body.nodes.len()],
             slots: 0,
@@ -155,7 +132,7 @@ impl<'a> Emitter<'a> {
     /// A round of this many vectors.
     pub(super) fn compute_round(&mut self, copies: usize) {
         let is_whole = self.row.tail.is_none();
-        self.round = Round::new(self.body, self.width, &self.homes, copies, is_whole);
+        self.round = Round::new(self.body, self.isa.lanes(), &self.homes, copies, is_whole);
         for (home, register) in self.round.homes.iter().zip(&mut self.round.register_of) {
             *register = self.kept.iter().find(|(kept, _)| Some(*kept) == *home).map(|(_, register)| *register);
         }
@@ -166,7 +143,7 @@ impl<'a> Emitter<'a> {
     /// Puts as many of what is the same in every round into registers, the most used first, if a round of so many copies uses it
     /// this often.
     pub(super) fn keep(&mut self, most: usize, copies: usize, least_uses: usize) {
-        let round = Round::new(self.body, self.width, &self.homes, copies, true);
+        let round = Round::new(self.body, self.isa.lanes(), &self.homes, copies, true);
         let mut used: Vec<(Memory, usize)> = Vec::new();
         for ((node, home), uses) in round.nodes.iter().zip(&round.homes).zip(&round.uses) {
             let is_counter =
@@ -179,107 +156,79 @@ impl<'a> Emitter<'a> {
         }
         used.retain(|(_, count)| *count >= least_uses);
         used.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let first = self.width.registers() - self.row.reserved;
+        let first = self.isa.registers() - self.row.reserved;
         for (number, (home, _)) in used.into_iter().take(most).enumerate() {
             let register = Vector((first - 1 - number) as u8);
-            self.assembler.vector(opcode::LOAD, register, None, Operand::Memory(home), None);
+            self.isa.load(register, Operand::Memory(home));
             self.kept.push((home, register));
         }
     }
 
     /// Loops that compute this many vectors a round, one loop after the other.
     fn emit(mut self, loops: &[usize], most_kept: usize) -> Option<Emitted> {
-        let saved: Vec<General> = SAVED.into_iter().filter(|saved| self.streams.contains(&Some(*saved))).collect();
-        self.prepare(&saved);
+        self.isa.enter(FRAME, self.streams.iter().flatten().copied());
+        self.prepare_values();
         self.keep(most_kept, loops[0], 1);
         let mut evicted = 0;
         for (number, copies) in loops.iter().enumerate() {
-            let start = self.assembler.begin_loop((copies * self.width.lanes()) as u8);
+            let start = self.isa.begin_loop(copies * self.isa.lanes());
             self.compute_round(*copies);
-            self.assembler.end_loop(start);
+            self.isa.end_loop(start);
             if number == 0 {
                 evicted = self.evicted;
             }
         }
-        if self.slots * self.width.bytes() > FRAME {
+        if self.slots > slots(&self.isa) {
             return None;
         }
-        self.assembler.leave(&saved);
-        Some(Emitted { code: self.assembler.finish(&self.constants), evicted, most_held: self.most_held })
-    }
-
-    /// What is done once, before the loops.
-    fn prepare(&mut self, saved: &[General]) {
-        self.assembler.enter(FRAME as i32, saved);
-        self.prepare_values();
+        self.isa.leave();
+        Some(Emitted { code: self.isa.finish(), evicted, most_held: self.most_held })
     }
 
     /// The values that are the same in every round, the addresses of streams, and the first lane.
     pub(super) fn prepare_values(&mut self) {
         for place in 0..self.body.nodes.len() {
             match self.body.nodes[place] {
-                Node::Constant(bits) => self.homes[place] = Some(Memory::Constant(self.constant(bits))),
+                Node::Constant(bits) => self.homes[place] = Some(self.isa.constant(bits)),
                 Node::Load(argument) => self.prepare_load(place, argument),
+                Node::Held(number) => self.homes[place] = Some(Memory::Slot(number)),
                 Node::Unary(..) | Node::Binary(..) | Node::Select(..) | Node::Fma(..) | Node::Within(..) => {}
             }
         }
-        let streams: Vec<(usize, General)> =
-            self.streams.iter().enumerate().filter_map(|(number, stream)| Some((number, (*stream)?))).collect();
-        let is_list = |(_, stream): &&(usize, General)| *stream == ARGUMENTS;
-        for (number, stream) in streams.iter().filter(|stream| !is_list(stream)).chain(streams.iter().filter(is_list)) {
-            self.assembler.load_argument(*stream, self.row.first_argument + *number);
-        }
-        self.assembler.first_lane();
+        let first = self.row.first_argument;
+        let number = |(number, stream): (usize, &Option<Address>)| Some(((*stream)?, first + number));
+        let streams: Vec<(Address, usize)> = self.streams.iter().enumerate().filter_map(number).collect();
+        self.isa.load_addresses(&streams);
+        self.isa.first_lane();
     }
 
-    /// Puts a value that is the same in every round onto the stack. (The first stream's register is free until then.)
+    /// Puts a value that is the same in every round onto the stack. (No stream has its register until then.)
     fn prepare_load(&mut self, place: usize, argument: usize) {
         let kind = self.body.arguments[argument];
-        if let Argument::Held(number) = kind {
-            self.homes[place] = Some(self.place(number));
-        }
         if !matches!(kind, Argument::Uniform | Argument::Counter) {
             return;
         }
-        let base = STREAMS[0];
-        self.assembler.load_argument(base, self.row.first_argument + argument);
-        let from = Operand::Memory(Memory::Offset { base, offset: 0 });
         let vector = Vector(0);
-        self.assembler.vector(opcode::BROADCAST, vector, None, from, None);
+        self.isa.broadcast(vector, self.row.first_argument + argument);
         let home = self.slot();
         if kind == Argument::Counter {
             // Lane by lane on the stack, as there is no constant with different lanes.
-            for (lane, number) in FIRST.into_iter().enumerate().take(self.width.lanes()) {
-                let Memory::Stack(offset) = home else { continue };
-                self.assembler.store_immediate(offset + 4 * lane as i32, number);
-            }
-            self.assembler.vector(opcode::ADD_I32, vector, Some(vector), Operand::Memory(home), None);
+            self.isa.number_lanes(home);
+            self.isa.binary(Binary::AddI32, vector, vector, Operand::Memory(home));
         }
-        self.assembler.vector(opcode::STORE, vector, None, Operand::Memory(home), None);
+        self.isa.store(vector, home);
         self.homes[place] = Some(home);
     }
 
-    pub(super) fn slot(&mut self) -> Memory {
+    pub(super) const fn slot(&mut self) -> Memory {
         self.slots += 1;
-        self.place(self.slots - 1)
-    }
-
-    /// A vector on the stack, by its number.
-    pub(super) const fn place(&self, number: usize) -> Memory {
-        Memory::Stack((number * self.width.bytes()) as i32)
-    }
-
-    pub(super) fn constant(&mut self, bits: Constant) -> usize {
-        self.constants.iter().position(|known| *known == bits).unwrap_or_else(|| {
-            self.constants.push(bits);
-            self.constants.len() - 1
-        })
+        Memory::Slot(self.slots - 1)
     }
 
     /// A round.
     fn compute(&mut self) {
         if let Some(period) = self.body.period {
-            self.assembler.cycle(period);
+            self.isa.cycle(period);
         }
         let count = self.round.nodes.len();
         for place in 0..count {
@@ -288,53 +237,53 @@ impl<'a> Emitter<'a> {
             }
         }
         for number in 0..self.round.stores.len() {
-            let (argument, copy, value) = self.round.stores[number];
+            let (target, copy, value) = self.round.stores[number];
             let from = self.register(value);
-            self.store(argument, copy, from);
+            self.store(target, copy, from);
             self.used(value, count + number);
-            self.round.pinned = [false; REGISTERS];
+            self.round.pinned = [false; MOST_REGISTERS];
         }
     }
 
     fn address(&self, argument: usize, copy: usize) -> Option<Memory> {
-        let (base, lanes) = (self.streams[argument]?, self.width.lanes());
-        let (index, bytes, copy) = match self.body.arguments[argument] {
-            Argument::Stream { .. } if self.row.once => return Some(Memory::Offset { base, offset: 0 }),
-            Argument::Stream { lane, .. } => (LANE, lane.bytes(), self.row.position + copy),
-            _ => (CYCLE, 4, copy % self.body.period.map_or(1, |period| period as usize / lanes)),
-        };
-        Some(Memory::Indexed { base, index, scale: bytes as u8, offset: (copy * lanes * bytes) as i32 })
+        let base = self.streams[argument]?;
+        Some(match self.body.arguments[argument] {
+            Argument::Stream { .. } if self.row.once => Memory::First(base),
+            Argument::Stream { lane, .. } => {
+                let vectors = self.row.position + copy;
+                Memory::Lanes { base, counter: Counter::Lane, bytes: lane.bytes(), vectors }
+            }
+            _ => {
+                let vectors = copy % self.body.period.map_or(1, |period| period as usize / self.isa.lanes());
+                Memory::Lanes { base, counter: Counter::Cycle, bytes: 4, vectors }
+            }
+        })
     }
 
-    fn store(&mut self, argument: usize, copy: usize, from: Vector) {
-        match self.body.arguments[argument] {
-            Argument::State(number, part) => return self.combine(number, part, copy, from),
-            Argument::Place(number) => {
-                let to = Operand::Memory(self.place(number));
-                return self.assembler.vector(opcode::STORE, from, None, to, None);
-            }
-            _ => {}
-        }
-        let Some(address) = self.address(argument, copy) else { return };
-        if let Argument::Stream { lane, .. } = self.body.arguments[argument] {
-            if self.row.once {
-                return self.store_first(lane, address, from);
-            }
-            if let Some(mask) = self.row.tail {
-                return self.store_tail(lane, mask, address, from);
-            }
-        }
-        let opcode = match self.body.arguments[argument] {
-            Argument::Stream { lane, past: true, .. } if lane.bytes() == 4 => opcode::STORE_PAST,
-            Argument::Stream { lane, past: true, .. } if lane.bytes() == 2 => opcode::STORE_PAST.half(),
-            Argument::Stream { lane, .. } if lane.bytes() == 2 => opcode::STORE.half(),
-            Argument::Stream { lane, .. } if lane.bytes() == 1 => match self.width {
-                Width::Bits256 => opcode::STORE_8,
-                Width::Bits512 => opcode::STORE.least(),
-            },
-            _ => opcode::STORE,
+    fn store(&mut self, target: Target, copy: usize, from: Vector) {
+        let argument = match target {
+            Target::Argument(argument) => argument,
+            Target::State(number, part) => return self.combine(number, part, copy, from),
+            Target::Place(number) => return self.isa.store(from, Memory::Slot(number)),
         };
-        self.assembler.vector(opcode, from, None, Operand::Memory(address), None);
+        let Some(to) = self.address(argument, copy) else { return };
+        let Argument::Stream { lane, past, .. } = self.body.arguments[argument] else {
+            return self.isa.store(from, to);
+        };
+        if self.row.once {
+            self.isa.store_first(lane, from, to);
+        } else if let Some(mask) = self.row.tail {
+            self.row.refused |= !self.isa.has_tails_of(lane);
+            let spare = self.spare(OnTail::Store);
+            self.isa.store_tail(lane, from, to, mask, &spare);
+        } else {
+            self.isa.store_lanes(lane, past, from, to);
+        }
+    }
+
+    /// The registers that an operation on last lanes takes.
+    pub(super) fn spare(&mut self, operation: OnTail) -> Vec<Vector> {
+        (0..self.isa.spare(operation)).map(|_| self.allocate()).collect()
     }
 
     /// Notes that a value has been used at a place; its register is free after the last.
@@ -352,7 +301,7 @@ impl<'a> Emitter<'a> {
 
     /// A register for a new value, which no operand of the current instruction has.
     pub(super) fn allocate(&mut self) -> Vector {
-        let registers = 0..self.width.registers() - self.row.reserved - self.kept.len();
+        let registers = 0..self.isa.registers() - self.row.reserved - self.kept.len();
         let free = registers.clone().find(|number| self.round.held[*number].is_none() && !self.round.pinned[*number]);
         let number = free.unwrap_or_else(|| {
             let next = |number: &usize| {
@@ -374,7 +323,7 @@ impl<'a> Emitter<'a> {
         if self.round.homes[value.index()].is_none() {
             let home = self.slot();
             self.evicted += 1;
-            self.assembler.vector(opcode::STORE, Vector(number as u8), None, Operand::Memory(home), None);
+            self.isa.store(Vector(number as u8), home);
             self.round.homes[value.index()] = Some(home);
         }
     }
@@ -392,7 +341,7 @@ impl<'a> Emitter<'a> {
         }
         let register = self.allocate();
         if let Some(home) = self.round.homes[value.index()] {
-            self.assembler.vector(opcode::LOAD, register, None, Operand::Memory(home), None);
+            self.isa.load(register, Operand::Memory(home));
         }
         self.hold(value, register);
         register
@@ -411,67 +360,74 @@ impl<'a> Emitter<'a> {
         let node = self.round.nodes[place];
         let value = Value::of(place);
         match node {
-            Node::Constant(_) => return,
+            Node::Constant(_) | Node::Held(_) => return,
             Node::Load(argument) => match self.body.arguments[argument] {
-                Argument::Uniform | Argument::Held(_) => return,
+                Argument::Uniform => return,
                 Argument::Counter => self.count(place, value),
                 _ => self.load(argument, self.round.copies[place], value),
             },
-            Node::Unary(op, a) => self.unary(op, a, value, place),
-            Node::Binary(op, a, b) => self.binary(op, a, b, value, place),
-            Node::Select(mask, a, b) if self.width == Width::Bits512 => {
-                // The instruction overwrites the mask.
-                let is_spare = self.is_spare(mask, place);
-                let (mask, a) = (self.register(mask), self.register(a));
-                let b = self.operand(b);
-                let to = if is_spare { mask } else { self.allocate() };
-                if to != mask {
-                    self.assembler.vector(opcode::MOVE, to, None, Operand::Vector(mask), None);
-                }
-                self.assembler.vector(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
-                self.operands_used(place);
-                self.hold(value, to);
-            }
-            Node::Select(mask, a, b) => {
-                let (mask, b) = (self.register(mask), self.register(b));
-                let a = self.operand(a);
-                self.operands_used(place);
-                let to = self.allocate();
-                self.assembler.vector(opcode::SELECT, to, Some(b), a, Some(mask.0 << 4));
-                self.hold(value, to);
-            }
             Node::Within(a, rest) => {
                 let Some(mask) = self.row.tail else { return };
                 let (a, rest) = (self.register(a), self.operand(rest));
-                let to = self.within(a, rest, mask);
+                let to = self.allocate();
+                self.isa.load(to, rest);
+                let spare = self.spare(OnTail::Replace);
+                self.isa.replace_tail(to, a, mask, &spare);
                 self.operands_used(place);
                 self.hold(value, to);
             }
-            Node::Fma(a, b, c) => {
-                // The instruction overwrites a factor: best one that nothing needs any more, or else one in memory.
-                let cost = |value: Value| match self.round.register_of[value.index()] {
-                    Some(_) if self.is_spare(value, place) => 0,
-                    Some(_) => 2,
-                    None => 1,
-                };
-                let (a, b) = if cost(b) < cost(a) { (b, a) } else { (a, b) };
-                let is_spare = cost(a) == 0;
-                let (first, b, c) = (self.operand(a), self.register(b), self.operand(c));
-                let to = match first {
-                    Operand::Vector(own) if is_spare => own,
-                    _ => {
-                        let to = self.allocate();
-                        let copy = if matches!(first, Operand::Vector(_)) { opcode::MOVE } else { opcode::LOAD };
-                        self.assembler.vector(copy, to, None, first, None);
-                        to
-                    }
-                };
-                self.assembler.vector(opcode::FMA, to, Some(b), c, None);
-                self.operands_used(place);
-                self.hold(value, to);
+            Node::Unary(..) | Node::Binary(..) | Node::Select(..) | Node::Fma(..) => self.instruction(&node, place),
+        }
+        self.round.pinned = [false; MOST_REGISTERS];
+    }
+
+    /// A value that an instruction computes of others.
+    fn instruction(&mut self, node: &Node, place: usize) {
+        let form = self.isa.form(node);
+        let (mut values, arity) = node.operands();
+        if let Node::Binary(op, a, b) = node {
+            let in_register = |value: &Value| self.round.register_of[value.index()].is_some();
+            if op.commutes() && !in_register(a) && in_register(b) {
+                values.swap(0, 1);
             }
         }
-        self.round.pinned = [false; REGISTERS];
+        // Best it overwrites one that nothing needs any more, or else one in memory.
+        let cost = |number: &usize| match self.round.register_of[values[*number].index()] {
+            Some(_) if self.is_spare(values[*number], place) => 0,
+            Some(_) => 2,
+            None => 1,
+        };
+        let overwritten = form.overwrites.iter().copied().min_by_key(cost);
+        let is_spare = overwritten.is_some_and(|number| cost(&number) == 0);
+        let first = overwritten.map(|number| self.operand(values[number]));
+        // What must be in registers gets them before the rest is looked for in memory.
+        let mut operands = [None; 3];
+        for in_memory in [false, true] {
+            let is_next = |number: &usize| (form.memory == Some(*number)) == in_memory && overwritten != Some(*number);
+            for number in (0..arity).filter(is_next) {
+                let value = values[number];
+                let operand = if in_memory { self.operand(value) } else { Operand::Vector(self.register(value)) };
+                operands[number] = Some(operand);
+            }
+        }
+        let operands: SmallVec<[Operand; 3]> = operands.into_iter().flatten().collect();
+        let to = match first {
+            None => {
+                self.operands_used(place);
+                self.allocate()
+            }
+            Some(Operand::Vector(own)) if is_spare => own,
+            Some(from) => {
+                let to = self.allocate();
+                self.isa.load(to, from);
+                to
+            }
+        };
+        self.isa.compute(node, to, &operands);
+        if first.is_some() {
+            self.operands_used(place);
+        }
+        self.hold(Value::of(place), to);
     }
 
     /// Whether what is in a value's register may be overwritten: nothing needs it after this place.
@@ -487,29 +443,20 @@ impl<'a> Emitter<'a> {
         for operand in &operands[..arity] {
             self.used(*operand, place);
         }
-        self.round.pinned = [false; REGISTERS];
+        self.round.pinned = [false; MOST_REGISTERS];
     }
 
     fn load(&mut self, argument: usize, copy: usize, value: Value) {
-        let Some(address) = self.address(argument, copy) else { return };
-        let (to, from) = (self.allocate(), Operand::Memory(address));
-        let Argument::Stream { lane, .. } = self.body.arguments[argument] else {
-            self.assembler.vector(opcode::LOAD, to, None, from, None);
-            return self.hold(value, to);
-        };
-        let load = match lane {
-            Lane::F32 | Lane::I32 | Lane::F64 => opcode::LOAD,
-            Lane::F16 => opcode::WIDEN_F16,
-            Lane::BF16 => opcode::WIDEN_U16,
-            Lane::I8 => opcode::WIDEN_I8,
-            Lane::U8 => opcode::WIDEN_U8,
-        };
-        match self.row.tail {
-            Some(mask) => self.load_tail(load, lane, mask, to, from),
-            None => self.assembler.vector(load, to, None, from, None),
-        }
-        if lane == Lane::BF16 {
-            self.assembler.vector(opcode::SHIFT, Vector(6), Some(to), Operand::Vector(to), Some(16));
+        let Some(from) = self.address(argument, copy) else { return };
+        let to = self.allocate();
+        match (self.body.arguments[argument], self.row.tail) {
+            (Argument::Stream { lane, .. }, Some(mask)) => {
+                self.row.refused |= !self.isa.has_tails_of(lane);
+                let spare = self.spare(OnTail::Load);
+                self.isa.load_tail(lane, to, from, mask, &spare);
+            }
+            (Argument::Stream { lane, .. }, None) => self.isa.load_lanes(lane, to, from),
+            _ => self.isa.load(to, Operand::Memory(from)),
         }
         self.hold(value, to);
     }
@@ -518,68 +465,12 @@ impl<'a> Emitter<'a> {
     fn count(&mut self, place: usize, value: Value) {
         let Some(first) = self.round.homes[place].take() else { return };
         let to = self.allocate();
-        self.assembler.vector(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
-        self.assembler.vector(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
-        self.assembler.vector(opcode::ADD_I32, to, Some(to), Operand::Memory(first), None);
-        let before = ((self.row.position + self.round.copies[place]) * self.width.lanes()) as u64;
+        self.isa.lane(to);
+        self.isa.binary(Binary::AddI32, to, to, Operand::Memory(first));
+        let before = ((self.row.position + self.round.copies[place]) * self.isa.lanes()) as u64;
         if before > 0 {
-            let before = Operand::Memory(Memory::Constant(self.constant(before << 32 | before)));
-            self.assembler.vector(opcode::ADD_I32, to, Some(to), before, None);
-        }
-        self.hold(value, to);
-    }
-
-    fn unary(&mut self, op: Unary, a: Value, value: Value, place: usize) {
-        let (opcode, form) = instruction::unary(op, self.width);
-        let from = match form {
-            Form::Plain(_) => self.operand(a),
-            Form::Part(..) | Form::Reversed(_) | Form::HighHalf | Form::Packed { .. } => {
-                Operand::Vector(self.register(a))
-            }
-        };
-        self.operands_used(place);
-        let to = self.allocate();
-        let result = Operand::Vector(to);
-        let (width, code) = (self.width, &mut self.assembler);
-        match (form, from) {
-            (Form::Part(part, byte), _) => code.vector(opcode, Vector(part), Some(to), from, Some(byte)),
-            (Form::Reversed(byte), Operand::Vector(from)) => code.vector(opcode, from, None, result, byte),
-            (Form::HighHalf, Operand::Vector(from)) => {
-                let extract = match width {
-                    Width::Bits256 => opcode::EXTRACT_HALF,
-                    Width::Bits512 => opcode::EXTRACT_256,
-                };
-                code.vector(extract, from, None, result, Some(1));
-                code.vector(opcode, to, None, result, None);
-            }
-            (Form::Packed { bytes }, Operand::Vector(from)) => {
-                code.vector(opcode, to, Some(from), Operand::Vector(from), None);
-                // Each half packs its own: the first and the third 64 bits are the lanes.
-                code.vector(opcode::PERMUTE_I64, to, None, result, Some(0b1000));
-                if bytes == 1 {
-                    code.vector(opcode::PACK_U8, to, Some(to), result, None);
-                }
-            }
-            (Form::Plain(byte), _) => code.vector(opcode, to, None, from, byte),
-            // These have a register.
-            (Form::Reversed(_) | Form::HighHalf | Form::Packed { .. }, Operand::Memory(_)) => {}
-        }
-        self.hold(value, to);
-    }
-
-    fn binary(&mut self, op: Binary, a: Value, b: Value, value: Value, place: usize) {
-        let in_register = |value: Value| self.round.register_of[value.index()].is_some();
-        let (a, b) = if op.commutes() && !in_register(a) && in_register(b) { (b, a) } else { (a, b) };
-        let (opcode, byte) = instruction::binary(op, self.width);
-        let a = self.register(a);
-        let b = self.operand(b);
-        self.operands_used(place);
-        let to = self.allocate();
-        if self.width == Width::Bits512 && op.is_comparison() {
-            self.assembler.vector(opcode, MASK, Some(a), b, byte);
-            self.assembler.vector(opcode::FROM_MASK, to, None, Operand::Vector(MASK), None);
-        } else {
-            self.assembler.vector(opcode, to, Some(a), b, byte);
+            let before = Operand::Memory(self.isa.constant(before << 32 | before));
+            self.isa.binary(Binary::AddI32, to, to, before);
         }
         self.hold(value, to);
     }

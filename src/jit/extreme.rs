@@ -6,7 +6,7 @@
 //! vector, where a maximum that passes NaN on takes five, each waiting for the one before.
 
 use super::body::{Binary, Body, Value};
-use super::rows::{Place, RowProgram};
+use super::rows::{JitPlace, RowProgram};
 
 /// The bits of an infinity, with the sign: only those of NaN are greater.
 const INFINITE: u32 = 0xff80_0000;
@@ -15,9 +15,9 @@ const INFINITE: u32 = 0xff80_0000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extreme {
     largest: bool,
-    compared: Place,
-    signed: Place,
-    unsigned: Place,
+    compared: JitPlace,
+    signed: JitPlace,
+    unsigned: JitPlace,
 }
 
 impl Body {

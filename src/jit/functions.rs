@@ -167,7 +167,7 @@ impl Body {
             });
         }
         (body.states, body.state_lanes) = (self.states.clone(), self.state_lanes);
-        body.stores = self.stores.iter().map(|(argument, value)| (*argument, values[value.index()])).collect();
+        body.stores = self.stores.iter().map(|(target, value)| (*target, values[value.index()])).collect();
         body
     }
 

@@ -1,57 +1,55 @@
 //! Machine code of a loop over lanes, and how it is called.
 
-#[cfg(target_arch = "x86_64")]
-use super::assembler::Width;
-#[cfg(target_arch = "x86_64")]
-use super::body::Argument;
-use super::body::Body;
-#[cfg(target_arch = "x86_64")]
+use super::body::{Argument, Body};
 use super::emit::emit;
-#[cfg(target_arch = "x86_64")]
 use super::emit_rows::emit_rows;
-#[cfg(target_arch = "x86_64")]
+use super::isa::Isa;
 use super::memory::Executable;
 use super::rows::RowProgram;
+use super::{ARGUMENTS, Host, ROW_ARGUMENTS};
 
 /// A body, compiled to a loop for this CPU.
-#[cfg(target_arch = "x86_64")]
 #[derive(Debug)]
 pub(crate) struct Kernel {
     code: Executable,
-    width: Width,
+    /// The lanes of a vector.
+    lanes: usize,
     arguments: Vec<Argument>,
     period: usize,
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 thread_local! {
-    /// Whether this thread compiles for vectors of 256 bits, also on CPUs with longer ones.
+    /// Whether this thread compiles for the shortest vectors, also on CPUs with longer ones.
     pub(crate) static NARROW: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// The most arguments of a kernel.
-pub(crate) const ARGUMENTS: usize = 32;
+/// The levels of instructions that code is made for, the longest vectors first.
+fn levels() -> &'static [<Host as Isa>::Level] {
+    let all = Host::LEVELS;
+    #[cfg(test)]
+    if NARROW.get() {
+        return &all[all.len() - 1..];
+    }
+    all
+}
 
-#[cfg(target_arch = "x86_64")]
 impl Kernel {
-    /// `None` on a CPU without AVX2, FMA and F16C, on a system that allows no new code, and for bodies that have too many
+    /// `None` on a CPU without the instructions, on a system that allows no new code, and for bodies that have too many
     /// streams or values.
     pub(crate) fn compile(body: &Body) -> Option<Self> {
-        #[cfg(test)]
-        if NARROW.get() {
-            return Self::of_width(body, Width::Bits256);
-        }
-        Self::of_width(body, Width::Bits512).or_else(|| Self::of_width(body, Width::Bits256))
+        levels().iter().find_map(|level| Self::at_level(body, *level))
     }
 
-    /// The same in vectors of this width only.
-    pub(super) fn of_width(body: &Body, width: Width) -> Option<Self> {
-        if !has(width) || body.arguments.len() > ARGUMENTS {
+    /// The same by the instructions of this level only.
+    pub(super) fn at_level(body: &Body, level: <Host as Isa>::Level) -> Option<Self> {
+        if !Host::is_there(level) || body.arguments.len() > ARGUMENTS {
             return None;
         }
-        let code = Executable::new(&emit(body, width)?)?;
-        let period = body.period.map_or(width.lanes(), |period| period as usize);
-        Some(Self { code, width, arguments: body.arguments.clone(), period })
+        let isa = Host::new(level);
+        let (code, lanes) = (Executable::new(&emit(body, &isa)?)?, isa.lanes());
+        let period = body.period.map_or(lanes, |period| period as usize);
+        Some(Self { code, lanes, arguments: body.arguments.clone(), period })
     }
 
     /// Computes `count` lanes. `addresses` are those of the body's arguments, in their order.
@@ -62,7 +60,7 @@ impl Kernel {
     /// A stream that is written may begin where one that is read does, and overlap others in no other way.
     pub(crate) unsafe fn run(&self, addresses: &[*mut u8], count: usize) {
         assert_eq!(addresses.len(), self.arguments.len(), "an address for each argument");
-        let rest = count % self.width.lanes();
+        let rest = count % self.lanes;
         let whole = count - rest;
         if whole > 0 {
             // SAFETY: the caller's promise; the code reads and writes whole vectors up to this lane.
@@ -79,14 +77,12 @@ impl Kernel {
     /// # Safety
     /// The conditions of [`Kernel::run`].
     unsafe fn run_rest(&self, addresses: &[*mut u8], first: usize, count: usize) {
-        let mut copies = [[0u32; Width::Bits512.lanes()]; ARGUMENTS];
+        let mut copies = [[0u32; Host::MOST_LANES]; ARGUMENTS];
         let mut moved = [std::ptr::null_mut::<u8>(); ARGUMENTS];
         let part = |argument: &Argument, address: *mut u8| match argument {
             Argument::Stream { lane, .. } => (address.wrapping_add(first * lane.bytes()), count * lane.bytes()),
             Argument::Cyclic => (address.wrapping_add(first % self.period * 4), count * 4),
             Argument::Uniform | Argument::Counter => (address, 4),
-            // Bodies of row programs only have these.
-            Argument::Held(_) | Argument::Place(_) | Argument::State(..) => (address, 0),
         };
         for (((argument, address), copy), moved) in
             self.arguments.iter().zip(addresses).zip(&mut copies).zip(&mut moved)
@@ -103,7 +99,7 @@ impl Kernel {
             *moved = to;
         }
         // SAFETY: all arguments are vectors of this function's.
-        unsafe { self.call(moved.as_ptr(), self.width.lanes()) };
+        unsafe { self.call(moved.as_ptr(), self.lanes) };
         for ((argument, address), moved) in self.arguments.iter().zip(addresses).zip(moved) {
             if matches!(argument, Argument::Stream { written: true, .. } | Argument::Cyclic) {
                 let (to, bytes) = part(argument, *address);
@@ -116,57 +112,32 @@ impl Kernel {
     /// # Safety
     /// The conditions of [`Kernel::run`], for a positive multiple of a vector's lanes.
     unsafe fn call(&self, addresses: *const *mut u8, count: usize) {
-        // SAFETY: the code is a function of this type, and the CPU has its instructions, as `compile` has checked; the
-        // caller's promise.
-        unsafe {
-            let function: unsafe extern "sysv64" fn(*const *mut u8, usize) = std::mem::transmute(self.code.start());
-            function(addresses, count);
-        }
+        // SAFETY: the code was made for this CPU, as `at_level` has checked; the caller's promise.
+        unsafe { Host::call(self.code.start(), addresses, count) };
     }
 }
-
-/// Whether this CPU has the instructions.
-#[cfg(target_arch = "x86_64")]
-fn has(width: Width) -> bool {
-    macro_rules! all {
-        ($($feature:tt)*) => { true $(&& is_x86_feature_detected!($feature))* };
-    }
-    match width {
-        Width::Bits256 => all!("avx2" "fma" "f16c"),
-        Width::Bits512 => all!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl"),
-    }
-}
-
-/// The most arguments of all stages of a row program.
-pub(crate) const ROW_ARGUMENTS: usize = 64;
 
 /// A row program, compiled to a loop over rows for this CPU.
-#[cfg(target_arch = "x86_64")]
 #[derive(Debug)]
 pub(crate) struct RowKernel {
     code: Executable,
     arguments: usize,
 }
 
-#[cfg(target_arch = "x86_64")]
 impl RowKernel {
     /// `None` where [`Kernel::compile`] gives none, for tails of rows that vector code can't leave out, and for stages with
     /// too many streams or values.
     pub(crate) fn compile(program: &RowProgram) -> Option<Self> {
-        #[cfg(test)]
-        if NARROW.get() {
-            return Self::of_width(program, Width::Bits256);
-        }
-        Self::of_width(program, Width::Bits512).or_else(|| Self::of_width(program, Width::Bits256))
+        levels().iter().find_map(|level| Self::at_level(program, *level))
     }
 
-    /// The same in vectors of this width only.
-    pub(super) fn of_width(program: &RowProgram, width: Width) -> Option<Self> {
+    /// The same by the instructions of this level only.
+    pub(super) fn at_level(program: &RowProgram, level: <Host as Isa>::Level) -> Option<Self> {
         let arguments = program.arguments();
-        if !has(width) || arguments > ROW_ARGUMENTS {
+        if !Host::is_there(level) || arguments > ROW_ARGUMENTS {
             return None;
         }
-        let code = Executable::new(&emit_rows(program, width)?)?;
+        let code = Executable::new(&emit_rows(program, Host::new(level))?)?;
         Some(Self { code, arguments })
     }
 
@@ -183,46 +154,8 @@ impl RowKernel {
         if rows == 0 {
             return;
         }
-        // SAFETY: the code is a function of this type, and the CPU has its instructions, as `of_width` has checked; it changes
-        // the addresses, and reads the distances, of as many arguments as there are; the caller's promise.
-        unsafe {
-            let function: unsafe extern "sysv64" fn(*mut *mut u8, *const isize, usize) =
-                std::mem::transmute(self.code.start());
-            function(addresses.as_mut_ptr(), apart.as_ptr(), rows);
-        }
+        // SAFETY: the code was made for this CPU, as `at_level` has checked; it changes the addresses, and reads the distances,
+        // of as many arguments as there are; the caller's promise.
+        unsafe { Host::call_rows(self.code.start(), addresses.as_mut_ptr(), apart.as_ptr(), rows) };
     }
-}
-
-/// There is none.
-#[cfg(not(target_arch = "x86_64"))]
-#[derive(Debug)]
-pub(crate) enum RowKernel {}
-
-#[cfg(not(target_arch = "x86_64"))]
-impl RowKernel {
-    /// There is no code for this CPU.
-    pub(crate) fn compile(_program: &RowProgram) -> Option<Self> {
-        None
-    }
-
-    /// # Safety
-    /// None is ever compiled.
-    pub(crate) unsafe fn run(&self, _addresses: &mut [*mut u8], _apart: &[isize], _rows: usize) {}
-}
-
-/// There is none.
-#[cfg(not(target_arch = "x86_64"))]
-#[derive(Debug)]
-pub(crate) enum Kernel {}
-
-#[cfg(not(target_arch = "x86_64"))]
-impl Kernel {
-    /// There is no code for this CPU.
-    pub(crate) fn compile(_body: &Body) -> Option<Self> {
-        None
-    }
-
-    /// # Safety
-    /// None is ever compiled.
-    pub(crate) unsafe fn run(&self, _addresses: &[*mut u8], _count: usize) {}
 }

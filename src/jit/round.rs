@@ -1,7 +1,7 @@
 //! A round of a loop: the copies of a body in one pass through its code, and the state of its registers.
 
-use super::assembler::{Memory, REGISTERS, Vector, Width};
-use super::body::{Argument, Body, Node, Value};
+use super::body::{Argument, Body, Node, Target, Value};
+use super::isa::{MOST_REGISTERS, Memory, Vector};
 
 /// A round of a loop: several copies of the body, node by node.
 #[derive(Default)]
@@ -9,25 +9,25 @@ pub(super) struct Round {
     pub(super) nodes: Vec<Node>,
     /// The number of each node's copy.
     pub(super) copies: Vec<usize>,
-    pub(super) stores: Vec<(usize, usize, Value)>,
+    pub(super) stores: Vec<(Target, usize, Value)>,
     /// For each value, where in memory it is: a constant, what is the same in every round, or has lost its register.
     pub(super) homes: Vec<Option<Memory>>,
     /// For each value, the places where it is used, the last one first.
     pub(super) uses: Vec<Vec<usize>>,
     pub(super) register_of: Vec<Option<Vector>>,
-    pub(super) held: [Option<Value>; REGISTERS],
+    pub(super) held: [Option<Value>; MOST_REGISTERS],
     /// Registers that the current instruction uses.
-    pub(super) pinned: [bool; REGISTERS],
+    pub(super) pinned: [bool; MOST_REGISTERS],
 }
 
 impl Round {
     /// Copies of a body; all of its lanes are whole vectors, or there is one copy, of a row's last lanes.
-    pub(super) fn new(body: &Body, width: Width, homes: &[Option<Memory>], count: usize, is_whole: bool) -> Self {
+    pub(super) fn new(body: &Body, lanes: usize, homes: &[Option<Memory>], count: usize, is_whole: bool) -> Self {
         let mut round = Self::default();
         // The values of every copy.
         let mut values = vec![vec![Value::of(0); body.nodes.len()]; count];
         // Copies further apart than a period are combined with the same lanes, one after the other.
-        let apart = body.period.map_or(count, |period| count.min(period as usize / width.lanes()));
+        let apart = body.period.map_or(count, |period| count.min(period as usize / lanes));
         let combined = if apart < count { combined(body) } else { vec![false; body.nodes.len()] };
         let mut add = |round: &mut Self, place: usize, copy: usize| {
             let node = body.nodes[place];
@@ -35,13 +35,13 @@ impl Round {
                 Node::Load(number) => Some((number, body.arguments[number])),
                 _ => None,
             };
-            let uniform = matches!(argument, Some((_, Argument::Uniform | Argument::Held(_))));
-            let shared = matches!(node, Node::Constant(_)) || uniform;
+            let shared =
+                matches!(node, Node::Constant(_) | Node::Held(_)) || matches!(argument, Some((_, Argument::Uniform)));
             let known = match argument {
                 _ if let (Node::Within(value, _), true) = (node, is_whole) => Some(values[copy][value.index()]),
                 _ if shared && copy > 0 => Some(values[0][place]),
                 Some((number, Argument::Cyclic)) if copy >= apart => {
-                    let set = body.stores.iter().find(|(argument, _)| *argument == number);
+                    let set = body.stores.iter().find(|(target, _)| *target == Target::Argument(number));
                     set.map(|(_, value)| values[copy - apart][value.index()])
                 }
                 _ => None,
@@ -61,9 +61,10 @@ impl Round {
                 (first..count.min(first + apart)).for_each(|copy| add(&mut round, place, copy));
             }
         }
-        for (argument, value) in &body.stores {
-            let first = if body.arguments[*argument] == Argument::Cyclic { count - apart } else { 0 };
-            round.stores.extend((first..count).map(|copy| (*argument, copy, values[copy][value.index()])));
+        let is_cyclic = |target| matches!(target, Target::Argument(of) if body.arguments[of] == Argument::Cyclic);
+        for (target, value) in &body.stores {
+            let first = if is_cyclic(*target) { count - apart } else { 0 };
+            round.stores.extend((first..count).map(|copy| (*target, copy, values[copy][value.index()])));
         }
         round.uses = vec![Vec::new(); round.nodes.len()];
         round.register_of = vec![None; round.nodes.len()];

@@ -4,7 +4,7 @@
 //! of it: combinations of lanes, and values that are computed once. All rows have the same number of lanes, so the code
 //! does not count them.
 
-use super::body::{Argument, Binary, Body, Node, State, Unary, Value};
+use super::body::{Argument, Binary, Body, Node, State, Target, Unary, Value};
 
 /// Stages of a row.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Stage {
 
 /// A value of a row that a stage leaves for later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(usize);
+pub(crate) struct JitPlace(usize);
 
 impl RowProgram {
     /// A program of no stages, for rows of this many lanes.
@@ -63,9 +63,9 @@ impl RowProgram {
         self.stages.iter().map(|stage| stage.body.arguments.len())
     }
 
-    pub(crate) const fn place(&mut self) -> Place {
+    pub(crate) const fn place(&mut self) -> JitPlace {
         self.places += 1;
-        Place(self.places - 1)
+        JitPlace(self.places - 1)
     }
 
     /// Adds a stage that is computed for all lanes of a row.
@@ -79,7 +79,7 @@ impl RowProgram {
         self.stages.push(Stage { body, once: true });
     }
 
-    /// The number of arguments of all stages. (Those without an address are counted.)
+    /// The number of arguments of all stages.
     pub(super) fn arguments(&self) -> usize {
         self.arguments_of_stages().sum()
     }
@@ -88,39 +88,48 @@ impl RowProgram {
 impl Body {
     /// Moves all places by this many.
     fn move_places(&mut self, by: usize) {
-        for argument in &mut self.arguments {
-            if let Argument::Held(number) | Argument::Place(number) = argument {
-                *number += by;
+        for node in &mut self.nodes {
+            if let Node::Held(place) = node {
+                *place += by;
+            }
+        }
+        for (target, _) in &mut self.stores {
+            if let Target::Place(place) = target {
+                *place += by;
             }
         }
         self.states.iter_mut().for_each(|state| state.place += by);
     }
 
     /// What an earlier stage has left in a place, in all lanes.
-    pub(crate) fn held(&mut self, Place(number): Place) -> Value {
-        let number = self.argument(Argument::Held(number));
-        self.node(Node::Load(number))
+    pub(crate) fn held(&mut self, JitPlace(number): JitPlace) -> Value {
+        self.node(Node::Held(number))
     }
 
     /// Leaves a value in a place. The stage must be one that is computed once.
-    pub(crate) fn leave(&mut self, Place(number): Place, value: Value) {
-        let number = self.argument(Argument::Place(number));
-        self.stores.push((number, value));
+    pub(crate) fn leave(&mut self, JitPlace(number): JitPlace, value: Value) {
+        self.stores.push((Target::Place(number), value));
     }
 
     /// Combines the values of all lanes with each other, and with a value that changes nothing, and leaves the result in a
     /// place. The operation must be one instruction. With a number of lanes, a power of two that all of a body share, the
     /// values of lanes that are so far from each other are combined in their order, and then neighbours with each other, as
     /// a tree; without, any two may be.
-    pub(crate) fn combine(&mut self, op: Binary, identity: u32, value: Value, Place(place): Place, lanes: Option<u32>) {
+    pub(crate) fn combine(
+        &mut self,
+        op: Binary,
+        identity: u32,
+        value: Value,
+        JitPlace(place): JitPlace,
+        lanes: Option<u32>,
+    ) {
         if lanes.is_some() {
             debug_assert!(self.state_lanes.is_none_or(|known| Some(known) == lanes), "all of a body share it");
             self.state_lanes = lanes;
         }
         let identity = u64::from(identity) << 32 | u64::from(identity);
         self.states.push(State { op, identity, place, is_free: lanes.is_none(), is_double: false });
-        let number = self.argument(Argument::State(self.states.len() - 1, 0));
-        self.stores.push((number, value));
+        self.stores.push((Target::State(self.states.len() - 1, 0), value));
     }
 
     /// The same of f32s, or of their squares, as f64s: [`Binary::AddF64`] or [`Binary::MulF64`], which zero or one as an f32
@@ -130,7 +139,7 @@ impl Body {
         (op, identity): (Binary, f32),
         value: Value,
         squared: bool,
-        Place(place): Place,
+        JitPlace(place): JitPlace,
         lanes: u32,
     ) {
         debug_assert!(self.state_lanes.is_none_or(|known| known == lanes), "all of a body share it");
@@ -142,13 +151,7 @@ impl Body {
         for (part, widen) in [Unary::WidenLow, Unary::WidenHigh].into_iter().enumerate() {
             let wide = self.unary(widen, value);
             let wide = if squared { self.binary(Binary::MulF64, wide, wide) } else { wide };
-            let number = self.argument(Argument::State(self.states.len() - 1, part));
-            self.stores.push((number, wide));
+            self.stores.push((Target::State(self.states.len() - 1, part), wide));
         }
-    }
-
-    /// The number of arguments so far.
-    pub(crate) const fn count_arguments(&self) -> usize {
-        self.arguments.len()
     }
 }

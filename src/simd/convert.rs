@@ -15,6 +15,15 @@ pub(crate) fn to_odd(x: f64) -> f32 {
     f32::from_bits(towards_zero | 1)
 }
 
+/// Rounds a 64-bit integer to f64 in the same way.
+#[inline(always)]
+pub(crate) fn integer_to_odd(x: i64) -> f64 {
+    let exact = x.unsigned_abs() < 1 << 53;
+    // The lowest 11 bits are below an f64's last one for the largest integers; any that is set makes bit 11 odd.
+    let odd = if exact { x } else { (x & !0x7ff) | (i64::from(x & 0x7ff != 0) << 11) };
+    odd as f64
+}
+
 /// Rounds to nearest even without branches.
 #[inline(always)]
 pub(crate) fn bf16_from_f32(x: f32) -> bf16 {

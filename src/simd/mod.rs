@@ -17,7 +17,7 @@
 //! |---|---|---|---|---|
 //! | `exp`, `exp2` | 0.92 (1.0) | | `sin`, `cos` | 0.501 (0.51) |
 //! | `log` | 0.83 (1.0) | | `pow` | 0.51 (0.6) |
-//! | `log2` | 0.501 (0.51) | | `rsqrt` | 1.49 (1.5) |
+//! | `log2` | 0.501 (0.51) | | `rsqrt` | 0.501 (0.51) |
 //! | `tanh` | 1.38 (1.5) | | `erf` | 1.09 (1.5) |
 //! | `log1p` | 0.82 (1.0) | | | |
 //!
@@ -38,7 +38,7 @@ mod trig;
 mod wide;
 
 pub(crate) use float::Float;
-pub(crate) use rows::{binary, select_fma, unary};
+pub(crate) use rows::apply;
 
 /// Work whose loops are compiled for every instruction set.
 pub(crate) trait Vectorised {

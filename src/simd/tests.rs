@@ -1,6 +1,6 @@
 //! Accuracy of the vector functions against f64, over f32s of every magnitude.
 
-use super::{at_every_level, binary, fma_by_f64, unary};
+use super::{apply, at_every_level, fma_by_f64};
 use crate::expr::Op;
 
 /// The error of `got` in units in the last place of an f32 near `want`; infinite if only one is NaN, or if infinities
@@ -51,7 +51,7 @@ const CASES: [Case; 17] = [
     (Op::Erf, libm::erf, 1.5),
     (Op::Sin, libm::sin, 0.51),
     (Op::Cos, libm::cos, 0.51),
-    (Op::Rsqrt, |x| 1.0 / x.sqrt(), 1.5),
+    (Op::Rsqrt, |x| 1.0 / x.sqrt(), 0.51),
     (Op::Recip, |x| 1.0 / x, 0.5),
     (Op::Sqrt, f64::sqrt, 0.5),
     (Op::Floor, f64::floor, 0.0),
@@ -66,7 +66,7 @@ fn functions_of_one_argument_keep_their_bounds() {
     let x = samples(20_011);
     let mut y = vec![0.0; x.len()];
     for (op, exact, bound) in CASES {
-        unary(op, &mut y, &x);
+        apply(op, &mut y, [&x; 3]);
         for (&x, &y) in x.iter().zip(&y) {
             let error = ulp(y, exact(x.into()));
             assert!(error <= bound, "{op:?}({x:e}) = {y:e}: {error} ULP");
@@ -82,8 +82,8 @@ fn functions_have_the_same_bits_at_every_level() {
     for (op, ..) in CASES {
         let levels = at_every_level(|| {
             let (mut y, mut z) = (vec![0f32; x.len()], vec![0f64; x.len()]);
-            unary(op, &mut y, &x);
-            unary(op, &mut z, &wide);
+            apply(op, &mut y, [&x; 3]);
+            apply(op, &mut z, [&wide; 3]);
             // The bits of a NaN are nobody's promise.
             let bits = y.iter().map(|y| if y.is_nan() { 0 } else { y.to_bits() });
             let wide_bits = z.iter().map(|z| if z.is_nan() { 0 } else { z.to_bits() });
@@ -137,7 +137,7 @@ fn power_keeps_its_bound_and_special_cases() {
     }
     let (x, y): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
     let mut z = vec![0.0; x.len()];
-    binary(Op::Pow, &mut z, &x, &y);
+    apply(Op::Pow, &mut z, [&x, &y, &y]);
     for ((&x, &y), &z) in x.iter().zip(&y).zip(&z) {
         let error = ulp(z, libm::pow(x.into(), y.into()));
         assert!(error <= 0.6, "{x:e}^{y:e} = {z:e}: {error} ULP");
@@ -149,10 +149,10 @@ fn least_and_greatest_pass_nan_and_order_zeros() {
     let x = [1.0f32, f32::NAN, 2.0, 0.0, -0.0, f32::NEG_INFINITY];
     let y = [2.0f32, 1.0, f32::NAN, -0.0, 0.0, f32::INFINITY];
     let mut z = [0.0f32; 6];
-    binary(Op::Min, &mut z, &x, &y);
+    apply(Op::Min, &mut z, [&x, &y, &y]);
     assert!(z[0] == 1.0 && z[1].is_nan() && z[2].is_nan() && z[5] == f32::NEG_INFINITY);
     assert!(z[3].is_sign_negative() && z[4].is_sign_negative());
-    binary(Op::Max, &mut z, &x, &y);
+    apply(Op::Max, &mut z, [&x, &y, &y]);
     assert!(z[0] == 2.0 && z[1].is_nan() && z[2].is_nan() && z[5] == f32::INFINITY);
     assert!(z[3].is_sign_positive() && z[4].is_sign_positive());
 }
@@ -182,7 +182,7 @@ fn functions_in_f64_are_within_two_units_of_libm() {
         .collect();
     let mut y = vec![0.0; x.len()];
     for (op, exact) in cases {
-        unary(op, &mut y, &x);
+        apply(op, &mut y, [&x; 3]);
         for (&x, &y) in x.iter().zip(&y) {
             let want = exact(x);
             let steps = |got: f64| {

@@ -246,6 +246,39 @@ fn a_plan_chooses_among_what_the_bundle_has() {
     assert!(d.to_vec::<f16>().expect("values").iter().all(|x| *x == f16::ONE), "nothing was written");
 }
 
+/// A bundle may list a kernel with a text that this library doesn't write any more. Choosing can't know that. The plan takes
+/// the next kernel that is listed, unless the stale one was asked for.
+#[test]
+fn a_stale_entry_falls_through_to_the_next_candidate() {
+    if testing::compiler("a_stale_entry_falls_through_to_the_next_candidate").is_none() {
+        return;
+    }
+    let (bundler, device) = (Bundler::new(), Device::emulated(Arch::SM_80).expect("a device"));
+    let target = bundler.emulated_target(Arch::SM_80).expect("a target");
+    let choice = builder::<here::BiasRelu>(&device).choose().expect("a choice");
+    let (best, other) = (&choice.candidates()[0], choice.candidates().last().expect("candidates"));
+    assert_ne!(best.key, other.key);
+    let of_candidate = |candidate| {
+        let gemm = builder::<here::BiasRelu>(&device).candidate(candidate).plan().expect("a plan");
+        (product(&gemm).expect("a product"), gemm.kernel_source().expect("a kernel").clone())
+    };
+    let ((_, mut stale), (expected, good)) = (of_candidate(best), of_candidate(other));
+    stale.code.push_str("static_assert(true, \"another library wrote this\");\n");
+    for source in [&stale, &good] {
+        target.compile(source).expect("a kernel");
+    }
+    installed(&bundler, &device);
+
+    let chosen = builder::<here::BiasRelu>(&device).choose().expect("a choice");
+    assert_eq!(chosen.kernel().expect("a kernel").key, best.key, "it is listed");
+    let gemm = builder::<here::BiasRelu>(&device).plan().expect("a plan");
+    assert_eq!(gemm.choice().kernel().expect("a kernel").key, other.key);
+    assert!(gemm.choice().to_string().contains("the best that the bundle holds"), "{}", gemm.choice());
+    assert_eq!(product(&gemm).expect("a product"), expected);
+    let said = missing(builder(&device).candidate(best).plan());
+    assert!(said.contains("one of this name is there with another text"), "{said}");
+}
+
 fn tile_of(choice: &epilogue::gemm::Choice) -> &Tile {
     match &choice.kernel().expect("a kernel").key {
         epilogue::gemm::KernelKey::Sm80(key) => &key.tile,

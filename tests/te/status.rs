@@ -307,3 +307,53 @@ fn scheduled_programs_report_what_they_read_outside() -> Result<(), TeError> {
     }
     Ok(())
 }
+
+/// Reads of a matrix that leave a dimension: of the matrix in memory where they meet the next row's elements, and of a
+/// copy of the part that a block needs. They are reported, and reads that a condition guards are right.
+#[test]
+fn scheduled_programs_report_reads_outside_of_a_dimension() -> Result<(), TeError> {
+    let (n, m) = (var("n"), var("m"));
+    let a = te::placeholder([n, m], "A");
+    let next = te::compute([n, m], "C", |[i, j]| a.at([i.into(), j + 1]))?;
+    let above = te::compute([n, m], "C", |[i, j]| a.at([i - 1, j.into()]))?;
+    let guarded =
+        te::compute([n, m], "C", |[i, j]| i.greater_equal(1).and((j + 1).less(m)).select(a.at([i - 1, j + 1]), 0.5))?;
+    let otherwise = te::compute([n, m], "C", |[i, j]| (j + 1).greater_equal(m).select(0.5, a.at([i.into(), j + 1])))?;
+    let cases = [(&next, false), (&above, false), (&guarded, true), (&otherwise, true)];
+    for device in devices("scheduled_programs_report_reads_outside_of_a_dimension") {
+        for (number, (c, works)) in cases.into_iter().enumerate() {
+            for copied in [None, Some("local"), Some("shared")] {
+                let mut s = te::create_schedule(&[c]);
+                let copy = copied.map(|scope| s.cache_read(&a, scope, &[c])).transpose()?;
+                let stage = s.stage(c)?;
+                let (block, thread) = stage.split(c.axis(1)?, 4)?;
+                stage.bind(c.axis(0)?, te::thread_axis("blockIdx.y"))?;
+                stage.bind(block, te::thread_axis("blockIdx.x"))?;
+                stage.bind(thread, te::thread_axis("threadIdx.x"))?;
+                if let (Some(copy), Some(scope)) = (&copy, copied) {
+                    s.compute_at(copy, c, if scope == "local" { thread } else { block })?;
+                }
+                let kernel = te::lower(&s, &[&a, c], "main")?.build(&device)?;
+                let (rows, columns) = (3, 6);
+                let values: Vec<f32> = (0..rows * columns).map(|x| x as f32).collect();
+                let input = device.tensor(&values, [rows, columns])?;
+                let mut result = device.zeros::<f32>([rows, columns])?;
+                let run = kernel.run(&[(&input).into(), (&mut result).into()]);
+                let got = outcome(&device, run, &result);
+                let wanted: Vec<f32> = (0..rows * columns)
+                    .map(|x| match (number, x / columns, x % columns) {
+                        (2, 0, _) | (_, _, 5) => 0.5,
+                        (2, ..) => (x - columns + 1) as f32,
+                        _ => (x + 1) as f32,
+                    })
+                    .collect();
+                match got {
+                    Ok(got) if works => assert_eq!(got, wanted, "case {number}, {copied:?}, on {device}"),
+                    Err(DataError::Element { .. }) if !works => {}
+                    other => panic!("case {number}, {copied:?}, on {device}: {other:?}"),
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -50,7 +50,8 @@ impl CacheKey {
     }
 
     /// The hash's bytes.
-    pub(crate) const fn as_bytes(&self) -> &[u8; HASH] {
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; HASH] {
         &self.0
     }
 

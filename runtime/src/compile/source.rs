@@ -1,9 +1,9 @@
 //! Sources of kernels, and what they are compiled to.
 
+use crate::compile::cache::CacheKey;
 use crate::compile::failure::Site;
 
 /// One kernel's CUDA C++, complete: no include path is searched.
-/// If `#line` directives in `code` name the user's own files, so do messages about the kernel.
 /// `#line` directives in `code` name the user's own files; messages about the kernel then do so too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
@@ -21,13 +21,17 @@ pub struct Source {
     ///
     /// [`STATUS_VARIABLE`]: crate::STATUS_VARIABLE
     pub sites: Vec<Site>,
+    /// The hash of what the text was generated from. A [bundle](crate::compile::bundle) lists it, so that a generator can
+    /// ask for a kernel before it writes the text ([`Device::is_listed`](crate::Device::is_listed)).
+    pub origin: Option<CacheKey>,
 }
 
 impl Source {
     /// A source without further options.
     #[must_use]
     pub fn new(name: impl Into<String>, entry: impl Into<String>, code: impl Into<String>) -> Self {
-        Self { name: name.into(), code: code.into(), entry: entry.into(), options: Vec::new(), sites: Vec::new() }
+        let (name, code, entry) = (name.into(), code.into(), entry.into());
+        Self { name, code, entry, options: Vec::new(), sites: Vec::new(), origin: None }
     }
 
     /// The same source with one more option.

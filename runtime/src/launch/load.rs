@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::compile::bundle::opened as bundle;
-use crate::compile::cache::KernelCache;
+use crate::compile::cache::{CacheKey, KernelCache};
 use crate::compile::failure::RECORD_BYTES;
 use crate::compile::source::{Compiled, Source};
 use crate::device::cuda::{Function, HostRecord};
@@ -67,21 +67,13 @@ impl Device {
         Ok(compiled)
     }
 
-    /// Whether [`compiled`](Self::compiled) would find a source in the device's bundles; `None` if it has none.
+    /// Whether the device's bundles list a kernel of this [origin](Source::origin) that the device can run; `None` if it
+    /// has no bundles. No text is compared: [`compiled`](Self::compiled) does that, and refuses a kernel of another text.
     #[must_use]
-    pub fn is_bundled(&self, source: &Source) -> Option<bool> {
+    pub fn is_listed(&self, origin: CacheKey) -> Option<bool> {
         let bundles = self.bundles();
         let (arch, output) = self.kernel_form().filter(|_| !bundles.is_empty())?;
-        Some(bundle::has(&bundles, source, arch, output))
-    }
-
-    /// Whether the device's bundles have any kernel with this symbol, which is faster than
-    /// [`is_bundled`](Self::is_bundled); `None` if it has no bundles.
-    #[must_use]
-    pub fn is_name_bundled(&self, symbol: &str) -> Option<bool> {
-        let bundles = self.bundles();
-        let (arch, output) = self.kernel_form().filter(|_| !bundles.is_empty())?;
-        Some(bundle::has_name(&bundles, symbol, arch, output))
+        Some(bundle::lists(&bundles, origin, arch, output))
     }
 
     /// Loads the kernel `entry` from something compiled before: machine code for a GPU, PTX for an emulated device.

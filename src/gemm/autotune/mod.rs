@@ -2,20 +2,19 @@
 //! epilogue.
 
 mod race;
-mod store;
+pub(crate) mod store;
 
 use epilogue_float_mode::in_default_mode;
-use epilogue_runtime::{Activity, Device, DeviceKind, Event, Progress, Stream, trace};
+use epilogue_runtime::{Activity, Device, Event, Progress, Stream, trace};
 
 use self::race::Pace;
-pub(crate) use self::store::{Found, Store, subject};
-use super::bundled::may_run;
+use self::store::{Store, subject};
 use super::model::Candidate;
-use super::model::choice::{Chosen, ChosenKernel, Tuning};
+use super::model::choice::Tuning;
+use super::plan::Plan;
 use super::planned::Gemm;
 use super::problem::{Error, Left, Right};
 use super::remembered::Remembered;
-use super::run::plan::Plan;
 use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 
@@ -116,36 +115,23 @@ fn tuned(
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Gemm, Error> {
     let plan = gemm.inner();
-    let stream = plan.device.default_stream();
-    let gpu = match (&plan.choice.kind, plan.device.kind()) {
-        (Chosen::Gpu(gpu), DeviceKind::Cuda { .. }) if !gpu.asked => gpu,
-        (_, DeviceKind::Emulated { .. } | DeviceKind::Target { .. }) => {
-            return Err(Error::NoClock { device: plan.device.to_string() });
-        }
-        _ => {
-            gemm.run_arguments(&stream, a, b, arguments)?;
-            return Ok(gemm.clone());
-        }
-    };
-    let mut shortlist = plan.choice.shortlist();
-    if !plan.device.bundles().is_empty() {
-        shortlist.retain(|candidate| may_run(&plan.device, &plan.phases, &plan.problem, &candidate.key));
-        if shortlist.is_empty() {
-            shortlist.push(gpu.chosen.clone());
-        }
+    let (operation, stream) = (&*plan.operation, plan.operation.device.default_stream());
+    let contenders = plan.choice.contenders(operation)?;
+    if contenders.is_empty() {
+        gemm.run_arguments(&stream, a, b, arguments)?;
+        return Ok(gemm.clone());
     }
     let before = updated_in_place(plan, arguments)?;
     let (winner, microseconds) =
-        contest(plan, gpu, &shortlist, watch, |gemm, runs| time(gemm, &stream, (a, &b), arguments, runs))?;
-    let subject = subject(&plan.device, plan.phases.first(), &plan.problem, plan.settings);
+        contest(plan, &contenders, watch, |gemm, runs| time(gemm, &stream, (a, &b), arguments, runs))?;
+    let subject = subject(&operation.device, operation.phases.first(), &operation.problem, operation.settings);
     if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
         // The store only saves time: without an entry, the model chooses.
-        let _ = store.note(&subject, &shortlist[winner], microseconds);
+        let _ = store.note(&subject, winner, microseconds);
         // Plans made before were chosen without this measurement.
-        plan.device.kept::<Remembered>().clear();
+        operation.device.kept::<Remembered>().clear();
     }
-    let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
-    let tuned = Gemm::of(plan.with(measured)?);
+    let tuned = Gemm::of(plan.with(winner, Tuning::Measured { microseconds })?);
     for (argument, bytes) in &before {
         if let Argument::Output(tensor) = &mut arguments[*argument] {
             tensor.copy_from_bytes(bytes)?;
@@ -156,15 +142,15 @@ fn tuned(
 }
 
 /// Compiles the candidates and measures each in turn, as `measure` runs one so often and gives the time of one run. Gives the
-/// fastest one's place, and its time.
-fn contest(
+/// fastest one, and its time. A kernel that the device turns out not to have is left out.
+fn contest<'a>(
     plan: &Plan,
-    gpu: &ChosenKernel,
-    shortlist: &[Candidate],
+    shortlist: &'a [Candidate],
     watch: &mut dyn FnMut(Progress<'_>),
     mut measure: impl FnMut(&Gemm, u32) -> Result<f64, Error>,
-) -> Result<(usize, f64), Error> {
-    let _span = trace::span!(INFO, "autotune", epilogue = plan.tree().name(), candidates = shortlist.len());
+) -> Result<(&'a Candidate, f64), Error> {
+    let epilogue = plan.operation.tree().name();
+    let _span = trace::span!(INFO, "autotune", epilogue = epilogue, candidates = shortlist.len());
     let pace = Pace::default();
     let total = shortlist.len() + pace.measurements(shortlist.len());
     let names: Vec<String> = shortlist.iter().map(name).collect();
@@ -173,23 +159,31 @@ fn contest(
         watch(Progress::new(activity, name, done).of(total));
         done += 1;
     };
-    let mut plans = Vec::with_capacity(shortlist.len());
+    let (mut contenders, mut missing) = (Vec::with_capacity(shortlist.len()), None);
     for (candidate, name) in shortlist.iter().zip(&names) {
         tell(Activity::Compiling, name);
-        plans.push(Gemm::of(plan.with(gpu.as_measured(candidate.clone(), Tuning::None))?));
+        match plan.with(candidate, Tuning::Contender) {
+            Ok(plan) => contenders.push((candidate, name.as_str(), Gemm::of(plan))),
+            Err(
+                refused @ (Error::NotInCluster { .. } | Error::Runtime(epilogue_runtime::Error::NotInBundle { .. })),
+            ) => missing = missing.or(Some(refused)),
+            Err(error) => return Err(error),
+        }
     }
-    let times = race::race(plans.len(), &pace, |contender, runs| {
-        tell(Activity::Measuring, &names[contender]);
-        measure(&plans[contender], runs)
+    let times = race::race(contenders.len(), &pace, |contender, runs| {
+        let (_, name, gemm) = &contenders[contender];
+        tell(Activity::Measuring, name);
+        measure(gemm, runs)
     })?;
-    for (name, microseconds) in names.iter().zip(&times) {
-        trace::event!(DEBUG, "measured", kernel = name.as_str(), microseconds = *microseconds);
+    for ((_, name, _), microseconds) in contenders.iter().zip(&times) {
+        trace::event!(DEBUG, "measured", kernel = *name, microseconds = *microseconds);
     }
-    let (winner, microseconds) =
-        race::fastest(&times).ok_or_else(|| Error::NoTile { reason: "there is no candidate".to_owned() })?;
-    tell(Activity::Done, &names[winner]);
-    trace::event!(INFO, "the fastest", kernel = names[winner].as_str(), microseconds = microseconds);
-    Ok((winner, microseconds))
+    let none = || missing.unwrap_or_else(|| Error::NoTile { reason: "there is no candidate".to_owned() });
+    let (winner, microseconds) = race::fastest(&times).ok_or_else(none)?;
+    let (candidate, name, _) = &contenders[winner];
+    tell(Activity::Done, name);
+    trace::event!(INFO, "the fastest", kernel = *name, microseconds = microseconds);
+    Ok((candidate, microseconds))
 }
 
 /// A candidate in few words.
@@ -199,7 +193,7 @@ fn name(candidate: &Candidate) -> String {
 
 /// The contents of the tensors that are updated in place.
 fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usize, Vec<u8>)>, Error> {
-    let parameters = plan.tree().parameters().iter().zip(arguments).enumerate();
+    let parameters = plan.operation.tree().parameters().iter().zip(arguments).enumerate();
     parameters
         .filter_map(|(i, (parameter, argument))| match argument {
             Argument::Output(tensor) if parameter.class == ParameterClass::TensorMut => Some((i, tensor)),
@@ -233,13 +227,6 @@ fn time(
     }
     let end = stream.record()?;
     Ok(f64::from(start.elapsed_ms(&end)?) * 1e3 / f64::from(runs.max(1)))
-}
-
-impl ChosenKernel {
-    /// The same candidates with another one chosen.
-    fn as_measured(&self, chosen: Candidate, tuning: Tuning) -> Self {
-        Self { chosen, asked: false, tuning, ..self.clone() }
-    }
 }
 
 #[cfg(test)]
@@ -302,12 +289,10 @@ mod tests {
         let builder = Builder::<()>::new(&device, accumulate()).elements(ElementType::F16, ElementType::F16);
         let gemm = builder.problem(64, 64, 64).plan().unwrap();
         let plan = gemm.inner();
-        let Chosen::Gpu(gpu) = &plan.choice.kind else { panic!("it is a GPU's plan") };
         let shortlist = &plan.choice.shortlist()[..2];
         let (mut told, mut measured) = (Vec::new(), Vec::new());
         let (winner, microseconds) = contest(
             plan,
-            gpu,
             shortlist,
             &mut |progress| told.push((progress.activity, progress.kernel.to_owned(), progress.done, progress.total)),
             |gemm, _| {
@@ -317,7 +302,7 @@ mod tests {
             },
         )
         .unwrap();
-        assert_eq!((winner, microseconds), (1, 2.0));
+        assert_eq!((winner, microseconds), (&shortlist[1], 2.0));
         let total = told.len() - 1;
         assert_eq!(total, 2 + measured.len());
         for (place, (activity, kernel, done, of)) in told.iter().enumerate() {

@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
 
 use crate::evt::ValidTree;
+use crate::gemm::emit::origin::computed;
 
 /// What a kernel is chosen for, and the software that would compile and run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub(crate) fn subject(device: &Device, tree: &ValidTree, problem: &Problem, sett
         properties.name.clone(),
         properties.multiprocessors.to_string(),
         format!("{problem:?} {settings:?} {:?}", tree.types()),
-        identity(tree),
+        computed(tree),
     ];
     let by = vec![
         ("epilogue", env!("CARGO_PKG_VERSION").to_owned()),
@@ -51,23 +52,6 @@ impl Subject {
     fn key(&self) -> CacheKey {
         CacheKey::of(&self.what.iter().map(String::as_bytes).collect::<Vec<_>>())
     }
-}
-
-/// Everything that a tree computes, without names and source locations.
-fn identity(tree: &ValidTree) -> String {
-    let mut text = String::new();
-    for value in tree.values() {
-        let _ = writeln!(text, "{:?} {:?} {:?} {}", value.kind, value.ty, value.class, value.significand);
-    }
-    for parameter in tree.parameters() {
-        let _ = writeln!(text, "{:?} {} {:?}", parameter.class, parameter.element, parameter.value);
-    }
-    for output in tree.outputs() {
-        let (value, kind, class, element) = (output.value, output.kind, output.class, output.element);
-        let packed = if output.packed { " packed" } else { "" };
-        let _ = writeln!(text, "{value:?} {kind:?} {class:?} {element} {:?}{packed}", output.parameter);
-    }
-    text
 }
 
 /// What the store knows of a subject.

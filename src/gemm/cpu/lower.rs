@@ -3,11 +3,16 @@
 
 use std::collections::HashMap;
 
+use smallvec::SmallVec;
+
 use super::element::Arithmetic;
 use crate::ElementType;
 use crate::evt::{BroadcastClass, ParameterId, Position, ValidTree, ValueKind, ValueType};
-use crate::expr::{Body, ExprNode, Function, Logic, Op};
-use crate::simd;
+use crate::expr::{Function, Logic, Op};
+use crate::lane::Operation;
+use crate::lane::function::Inline;
+use crate::lane::scalar::Lanes;
+use crate::lane::strip::compute;
 
 /// A value's index in [`Lowered::values`].
 pub(super) type Id = usize;
@@ -27,31 +32,26 @@ pub(super) enum Kind<T> {
     Position(Position),
     /// The random number of a seed's stream.
     Random(ParameterId, u32),
-    /// An integer converted to a number.
-    ToReal(Id),
-    /// A primitive operation of one operand.
-    Unary(Op, Id),
-    /// Of two.
-    Binary(Op, Id, Id),
-    /// Of three.
-    Ternary(Op, Id, Id, Id),
-    /// Rounding to an element type.
-    Round(ElementType, Id),
+    /// An operation on other values; it has as many of these as it has operands.
+    Compute(Operation, [Id; 3]),
 }
 
 impl<T: Copy> Kind<T> {
+    fn compute(operation: Operation, operands: &[Id]) -> Self {
+        let operand = |i: usize| operands.get(i).copied().unwrap_or(operands[0]);
+        Self::Compute(operation, [operand(0), operand(1), operand(2)])
+    }
+
     /// The values that this one reads.
-    pub(super) fn operands(self) -> smallvec::SmallVec<[Id; 3]> {
+    pub(super) fn operands(&self) -> &[Id] {
         match self {
+            Self::Compute(operation, operands) => &operands[..operation.arity()],
             Self::Accum(_)
             | Self::Parameter(_)
             | Self::Constant(_)
             | Self::Integer(_)
             | Self::Position(_)
-            | Self::Random(..) => smallvec::smallvec![],
-            Self::Unary(_, x) | Self::Round(_, x) | Self::ToReal(x) => smallvec::smallvec![x],
-            Self::Binary(_, x, y) => smallvec::smallvec![x, y],
-            Self::Ternary(_, x, y, z) => smallvec::smallvec![x, y, z],
+            | Self::Random(..) => &[],
         }
     }
 
@@ -68,11 +68,7 @@ impl<T: Copy> Kind<T> {
             Self::Integer(x) => Kind::Integer(x),
             Self::Position(position) => Kind::Position(position),
             Self::Random(seed, stream) => Kind::Random(seed, stream),
-            Self::ToReal(x) => Kind::ToReal(f(x)),
-            Self::Unary(op, x) => Kind::Unary(op, f(x)),
-            Self::Round(element, x) => Kind::Round(element, f(x)),
-            Self::Binary(op, x, y) => Kind::Binary(op, f(x), f(y)),
-            Self::Ternary(op, x, y, z) => Kind::Ternary(op, f(x), f(y), f(z)),
+            Self::Compute(operation, operands) => Kind::Compute(operation, operands.map(f)),
         }
     }
 }
@@ -115,7 +111,7 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
                     builder.constant(T::from_f64(f64::NAN))
                 }
             },
-            ValueKind::ToReal(x) => builder.push(Kind::ToReal(at(x)), value.class),
+            ValueKind::ToReal(x) => builder.push(Kind::compute(Operation::Cast(T::OWN), &[at(x)]), value.class),
             ValueKind::Logic(logic, operands) => {
                 let operands: Vec<Id> = operands.iter().map(at).collect();
                 builder.logic(*logic, &operands)
@@ -193,48 +189,51 @@ impl<T: Arithmetic> Builder<T> {
         }
     }
 
-    fn operation(&mut self, kind: Kind<T>) -> Id {
-        if let Kind::Binary(Op::Add, half, y) = kind
+    /// An operation of the language of expressions.
+    fn of(&mut self, op: Op, operands: &[Id]) -> Id {
+        self.operation(Operation::Apply(op), operands)
+    }
+
+    fn operation(&mut self, operation: Operation, operands: &[Id]) -> Id {
+        if let (Operation::Apply(Op::Add), &[half, y]) = (operation, operands)
             && let Some(x) = self.half_of_sigmoid(half, y).or_else(|| self.half_of_sigmoid(y, half))
         {
             return x;
         }
-        let operands = kind.operands();
         let constants: Option<Vec<T>> = operands.iter().map(|&id| self.value_of(id)).collect();
         if let Some(constants) = constants {
-            return self.constant(evaluate(kind, &constants));
+            return self.constant(evaluate(operation, &constants));
         }
         let class = operands.iter().fold(BroadcastClass::Scalar, |class, &id| class.join(self.values[id].class));
         let of_integers = operands.last().is_some_and(|&id| self.values[id].integer);
-        match kind {
-            Kind::Binary(op, ..) if op.is_comparison() => self.push(kind, class),
-            _ if of_integers => self.push_integer(kind, class),
-            _ => self.push(kind, class),
-        }
+        let is_comparison = matches!(operation, Operation::Apply(op) if op.is_comparison());
+        let kind = Kind::compute(operation, operands);
+        if of_integers && !is_comparison { self.push_integer(kind, class) } else { self.push(kind, class) }
     }
 
     /// `h + h · tanh(u)`, which is how GELU's approximation ends, as `h · (2 / (1 + exp(-2u)))`: half as many instructions,
     /// and no sum that cancels. `None` for another sum, and where an infinite `h` could give another result.
     fn half_of_sigmoid(&mut self, half: Id, rest: Id) -> Option<Id> {
-        let Kind::Binary(Op::Mul, x, y) = self.values[rest].kind else { return None };
+        let Kind::Compute(Operation::Apply(Op::Mul), [x, y, _]) = self.values[rest].kind else { return None };
         let of_tanh = |factor: Id, tanh: Id| match self.values[tanh].kind {
-            Kind::Unary(Op::Tanh, u) if factor == half => Some(u),
+            Kind::Compute(Operation::Apply(Op::Tanh), [u, ..]) if factor == half => Some(u),
             _ => None,
         };
         let u = of_tanh(x, y).or_else(|| of_tanh(y, x)).filter(|u| self.is_same_at_infinity(half, *u))?;
         let [one, two, minus_two] = [1.0, 2.0, -2.0].map(|x| self.constant(T::from_f64(x)));
-        let exponent = self.operation(Kind::Binary(Op::Mul, u, minus_two));
-        let exponential = self.operation(Kind::Unary(Op::Exp, exponent));
-        let below = self.operation(Kind::Binary(Op::Add, one, exponential));
-        let factor = self.operation(Kind::Binary(Op::Div, two, below));
-        Some(self.operation(Kind::Binary(Op::Mul, half, factor)))
+        let exponent = self.of(Op::Mul, &[u, minus_two]);
+        let exponential = self.of(Op::Exp, &[exponent]);
+        let below = self.of(Op::Add, &[one, exponential]);
+        let factor = self.of(Op::Div, &[two, below]);
+        Some(self.of(Op::Mul, &[half, factor]))
     }
 
     /// Whether a half is infinite only together with what it is a part of, and both ways to compute the sum agree there.
     fn is_same_at_infinity(&self, half: Id, u: Id) -> bool {
         let is_small = |id: Id| self.value_of(id).is_some_and(|part| part.to_f64().abs() <= 1.0);
         let whole = match self.values[half].kind {
-            Kind::Binary(Op::Mul, part, x) | Kind::Binary(Op::Mul, x, part) if is_small(part) => x,
+            Kind::Compute(Operation::Apply(Op::Mul), [part, x, _]) if is_small(part) => x,
+            Kind::Compute(Operation::Apply(Op::Mul), [x, part, _]) if is_small(part) => x,
             _ => half,
         };
         [f64::INFINITY, f64::NEG_INFINITY].into_iter().all(|limit| {
@@ -254,9 +253,7 @@ impl<T: Arithmetic> Builder<T> {
             let operands: Option<Vec<T>> = kind.operands().iter().map(|&operand| at[operand]).collect();
             at.push(match (kind, operands) {
                 _ if id == whole => Some(number),
-                (Kind::Unary(..) | Kind::Binary(..) | Kind::Ternary(..) | Kind::Round(..), Some(operands)) => {
-                    Some(evaluate(kind, &operands))
-                }
+                (Kind::Compute(operation, _), Some(operands)) => Some(evaluate(operation, &operands)),
                 _ => self.value_of(id),
             });
         }
@@ -266,92 +263,60 @@ impl<T: Arithmetic> Builder<T> {
     /// Truth values are 0 and 1.
     fn logic(&mut self, logic: Logic, operands: &[Id]) -> Id {
         match (logic, operands) {
-            (Logic::And, &[x, y]) => self.operation(Kind::Binary(Op::Mul, x, y)),
-            (Logic::Or, &[x, y]) => self.operation(Kind::Binary(Op::Max, x, y)),
-            _ => {
+            (Logic::And, operands) => self.of(Op::Mul, operands),
+            (Logic::Or, operands) => self.of(Op::Max, operands),
+            (Logic::Not, operands) => {
                 let zero = self.constant(T::ZERO);
-                self.operation(Kind::Binary(Op::Eq, operands[0], zero))
+                self.of(Op::Eq, &[operands[0], zero])
             }
         }
-    }
-
-    fn apply(&mut self, op: Op, operands: &[Id]) -> Id {
-        match *operands {
-            [x] => self.operation(Kind::Unary(op, x)),
-            [x, y] => self.operation(Kind::Binary(op, x, y)),
-            [c, x, y] if op == Op::Select => match self.value_of(c) {
-                Some(truth) => {
-                    if truth == T::ZERO {
-                        y
-                    } else {
-                        x
-                    }
-                }
-                None => self.operation(Kind::Ternary(op, c, x, y)),
-            },
-            [x, y, z] => self.operation(Kind::Ternary(op, x, y, z)),
-            _ => {
-                debug_assert!(false, "{op:?} has {} operands", operands.len());
-                self.constant(T::ZERO)
-            }
-        }
-    }
-
-    fn round(&mut self, element: ElementType, x: Id) -> Id {
-        self.operation(Kind::Round(element, x))
     }
 
     /// BLAS's beta = 0: a product with a zero scalar is 0 for any other factor, which is then unused.
     fn scaled(&mut self, scalar: Id, x: Id) -> Id {
         match self.value_of(scalar) {
             Some(zero) if zero == T::ZERO => self.constant(T::ZERO),
-            _ => self.operation(Kind::Binary(Op::Mul, scalar, x)),
+            _ => self.of(Op::Mul, &[scalar, x]),
+        }
+    }
+}
+
+impl<T: Arithmetic> Inline for Builder<T> {
+    type Value = Id;
+
+    fn literal(&mut self, x: f64) -> Id {
+        self.constant(T::from_f64(x))
+    }
+
+    fn apply(&mut self, op: Op, operands: &[Id]) -> Id {
+        match (op, operands) {
+            // The reciprocal of a rounded root.
+            (Op::Rsqrt, operands) => {
+                let root = self.of(Op::Sqrt, operands);
+                self.of(Op::Recip, &[root])
+            }
+            (Op::Select, &[c, x, y]) if let Some(truth) = self.value_of(c) => {
+                if truth == T::ZERO {
+                    y
+                } else {
+                    x
+                }
+            }
+            _ => self.of(op, operands),
         }
     }
 
-    fn call(&mut self, function: &Function, operands: &[Id]) -> Id {
-        let expression = match function.body() {
-            Body::Primitive(op) => return self.apply(*op, operands),
-            Body::Expression(expression) => expression,
-        };
-        let mut became: Vec<Id> = Vec::with_capacity(expression.nodes().len());
-        for node in expression.nodes() {
-            let id = match node {
-                ExprNode::Parameter(i) => operands[*i],
-                ExprNode::Literal(x) => self.constant(T::from_f64(*x)),
-                ExprNode::Apply(op, operands) => {
-                    let operands: Vec<Id> = operands.iter().map(|id| became[id.index()]).collect();
-                    self.apply(*op, &operands)
-                }
-                ExprNode::Call(function, operands) => {
-                    let operands: Vec<Id> = operands.iter().map(|id| became[id.index()]).collect();
-                    self.call(function, &operands)
-                }
-                ExprNode::Cast(element, x) => self.round(*element, became[x.index()]),
-            };
-            became.push(id);
-        }
-        became[expression.root().index()]
+    fn round(&mut self, element: ElementType, x: Id) -> Id {
+        self.operation(Operation::Round(element), &[x])
     }
 }
 
 /// Computes an operation on constants, with the same code that computes rows.
-fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
+fn evaluate<T: Arithmetic>(operation: Operation, x: &[T]) -> T {
     let mut to = [T::ZERO];
-    match kind {
-        Kind::Unary(op, _) => simd::unary(op, &mut to, &x[..1]),
-        Kind::Binary(op, ..) => simd::binary(op, &mut to, &x[..1], &x[1..2]),
-        Kind::Ternary(op, ..) => simd::select_fma(op, &mut to, &x[..1], &x[1..2], &x[2..3]),
-        Kind::Round(element, _) => T::round_to(element, &mut to, &x[..1]),
-        Kind::Constant(x) => to = [x],
-        // These are never constants.
-        Kind::Accum(_)
-        | Kind::Parameter(_)
-        | Kind::Integer(_)
-        | Kind::Position(_)
-        | Kind::Random(..)
-        | Kind::ToReal(_) => {}
-    }
+    let operands: SmallVec<[Lanes<'_>; 3]> = x.chunks(1).map(T::lanes).collect();
+    let done = compute(operation, T::lanes_mut(&mut to), &operands);
+    debug_assert!(done.is_ok(), "no division of integers");
     to[0]
 }
 
@@ -404,7 +369,12 @@ mod tests {
         }
         for (gelu, exponential) in [(own::function(), Op::Exp), (ops::gelu_tanh::function(), Op::Exp2)] {
             let lowered = lower_functions::<f32>(std::slice::from_ref(gelu), 1);
-            let has = |op| lowered.values.iter().any(|value| matches!(value.kind, Kind::Unary(of, _) if of == op));
+            let has = |op| {
+                lowered
+                    .values
+                    .iter()
+                    .any(|value| matches!(value.kind, Kind::Compute(Operation::Apply(of), _) if of == op))
+            };
             assert!(has(exponential) && !has(Op::Tanh), "{lowered:?}");
         }
     }
@@ -417,6 +387,9 @@ mod tests {
             x + x * tanh(y)
         }
         let lowered = lower_functions::<f32>(std::slice::from_ref(scaled::function()), 2);
-        assert!(lowered.values.iter().any(|value| matches!(value.kind, Kind::Unary(Op::Tanh, _))), "{lowered:?}");
+        assert!(
+            lowered.values.iter().any(|value| matches!(value.kind, Kind::Compute(Operation::Apply(Op::Tanh), _))),
+            "{lowered:?}"
+        );
     }
 }

@@ -16,10 +16,10 @@ mod element;
 mod exponentials;
 mod gathered;
 mod indexed;
-mod integer;
 mod kernel;
 mod lower;
 mod machine;
+mod method;
 mod needed;
 mod own;
 #[cfg(target_arch = "x86_64")]

@@ -1,9 +1,9 @@
 //! Tiles that need no product, by their positions and the integers of the run.
 
 use super::Run;
-use super::integer::load;
 use super::tile::Tile;
 use crate::evt::{Conditions, ParameterId, Rectangle};
+use crate::lane::element::Loaded as _;
 
 impl Run<'_> {
     /// Whether any element of the tile needs an accumulator, by the tree's conditions.
@@ -17,7 +17,7 @@ impl Run<'_> {
         let scalar = |parameter: ParameterId| {
             let (view, mut value) = (&self.parameters[parameter.index()], [0]);
             // SAFETY: the caller's promise.
-            unsafe { load(view.element, view.at(tile.batch, 0, 0), 1, &mut value) };
+            unsafe { i64::load(view.element, view.at(tile.batch, 0, 0), 1, &mut value) };
             Some(value[0])
         };
         let (rows, columns, batch) = (tile.rows.clone(), tile.columns.clone(), tile.batch);

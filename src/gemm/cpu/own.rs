@@ -6,13 +6,16 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::element::Arithmetic;
 use super::exponentials;
 use super::lower::{Kind, lower_functions};
 use crate::evt::{AtInfinity, Axis, Reducer};
 use crate::exhaustion::resize;
 use crate::expr::Function;
-use crate::simd;
+use crate::lane::scalar::{Lanes, LanesMut, Scalar as _};
+use crate::lane::strip::compute;
 
 /// Elements that are combined side by side.
 const LANES: usize = 64;
@@ -202,12 +205,13 @@ impl Formulas {
             match *kind {
                 Kind::Accum(parameter) => to.copy_from_slice(operands[parameter]),
                 Kind::Constant(x) => to.fill(x),
-                Kind::Unary(op, x) => simd::unary(op, to, of(x)),
-                Kind::Binary(op, x, y) => simd::binary(op, to, of(x), of(y)),
-                Kind::Ternary(op, x, y, z) => simd::select_fma(op, to, of(x), of(y), of(z)),
-                Kind::Round(element, x) => f64::round_to(element, to, of(x)),
+                Kind::Compute(operation, _) => {
+                    let of: SmallVec<[Lanes<'_>; 3]> = kind.operands().iter().map(|id| f64::lanes(of(*id))).collect();
+                    let done = compute(operation, LanesMut::F64(to), &of);
+                    debug_assert!(done.is_ok(), "no division of integers");
+                }
                 // Functions of numbers have none.
-                Kind::Parameter(_) | Kind::Integer(_) | Kind::Position(_) | Kind::Random(..) | Kind::ToReal(_) => {
+                Kind::Parameter(_) | Kind::Integer(_) | Kind::Position(_) | Kind::Random(..) => {
                     debug_assert!(false, "{kind:?} in a function of numbers");
                     to.fill(f64::NAN);
                 }

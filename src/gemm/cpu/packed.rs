@@ -5,9 +5,10 @@ use std::ops::Range;
 use epilogue_runtime::{DeviceTensor, HostAccess};
 
 use super::kernel::words::{
-    Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, SignedByUnsigned, Source, UnsignedBySigned, Words,
-    multiplies_bf16, multiplies_f32, multiplies_f32_by_avx2, multiplies_integers, pack, panel_words,
+    Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, SignedByUnsigned, Source, UnsignedBySigned, Words, pack,
+    panel_words,
 };
+use super::method::{Cpu, WordType};
 use super::tile::Tile;
 use super::view;
 use super::words::DEEP;
@@ -21,20 +22,20 @@ use crate::simd::lines::Lines;
 /// # Errors
 /// There is not enough memory, or the tensor is not on the CPU.
 pub(crate) fn panels(b: &DeviceTensor, a: ElementType) -> Result<Option<WholePanels>, Error> {
-    use ElementType::{BF16, F32 as FLOAT, I8, U8};
     if b.is_empty() {
         return Ok(None);
     }
     let access = HostAccess::lock(&[b], &[])?;
+    let Some(words) = Cpu::this().words(a, b.element_type()) else { return Ok(None) };
+    let flipped = a == b.element_type();
     // SAFETY: the tensor is locked, and the CPU multiplies such words.
     let panels = unsafe {
-        match (a, b.element_type()) {
-            (FLOAT, FLOAT) if multiplies_f32() => all::<F32>(b, false),
-            (FLOAT, FLOAT) if multiplies_f32_by_avx2() => all::<F32ByAvx2>(b, false),
-            (BF16, BF16) if multiplies_bf16() => all::<Bf16>(b, false),
-            (I8, of_b @ (I8 | U8)) if multiplies_integers() => all::<SignedByUnsigned>(b, of_b == I8),
-            (U8, of_b @ (I8 | U8)) if multiplies_integers() => all::<UnsignedBySigned>(b, of_b == U8),
-            _ => return Ok(None),
+        match words {
+            WordType::F32 => all::<F32>(b, false),
+            WordType::F32ByAvx2 => all::<F32ByAvx2>(b, false),
+            WordType::Bf16 => all::<Bf16>(b, false),
+            WordType::SignedByUnsigned => all::<SignedByUnsigned>(b, flipped),
+            WordType::UnsignedBySigned => all::<UnsignedBySigned>(b, flipped),
         }
     };
     drop(access);

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use super::element::{Arithmetic, View};
 #[cfg(target_arch = "x86_64")]
 use super::kernel::words::{Contents, Panels, Rows, Run, Words, block};
-use super::place::Place;
+use super::place::PatchPlace;
 use super::spread::spread_stretches;
 #[cfg(target_arch = "x86_64")]
 use super::taps::Taps;
@@ -36,7 +36,7 @@ pub(super) fn images(x: &DeviceTensor, patches: &Patches) -> View {
     View { pointer: x.device_address() as *mut u8, element: x.element_type(), strides, batches: None, digits: None }
 }
 
-impl Place {
+impl PatchPlace {
     /// Calls `each` with the stretches of the row's elements in `depth`, one after another: which they are, counted from the
     /// first, and the address of the first of them; none where they are outside of the image.
     #[inline(always)]
@@ -113,7 +113,7 @@ pub(super) unsafe fn gather<T: Arithmetic>(
     if depth.is_empty() || rows.is_empty() {
         return;
     }
-    let mut place = Place::of(patches, rows.start);
+    let mut place = PatchPlace::of(patches, rows.start);
     for to in to.chunks_exact_mut(depth.len()).take(rows.len()) {
         place.stretches(patches, view, &depth, |range, from| match from {
             // SAFETY: the caller's promise: the stretch is inside of an image.
@@ -130,7 +130,7 @@ pub(super) unsafe fn gather<T: Arithmetic>(
 /// As for [`gather`].
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn copy_row(patches: &Patches, view: &View, place: Place, depth: &Range<usize>, to: &mut [u8]) {
+unsafe fn copy_row(patches: &Patches, view: &View, place: PatchPlace, depth: &Range<usize>, to: &mut [u8]) {
     let size = view.element.size();
     place.stretches(patches, view, depth, |range, from| {
         let to = &mut to[range.start * size..range.end * size];
@@ -186,7 +186,7 @@ pub(super) unsafe fn by_patches<W: Words>(
     memory.grow(high * pitch);
     for first in (0..rows.len()).step_by(HIGH) {
         let high = HIGH.min(rows.len() - first);
-        let mut place = Place::of(patches, rows.start + first);
+        let mut place = PatchPlace::of(patches, rows.start + first);
         let block_of_a = &mut memory[..high * pitch];
         for line in block_of_a.chunks_exact_mut(pitch) {
             let line: &mut [u8] = bytemuck::cast_slice_mut(&mut line[..words]);
@@ -211,7 +211,7 @@ pub(super) unsafe fn by_patches<W: Words>(
 pub(super) unsafe fn sum_of_patch(patches: &Patches, view: &View, row: usize, depth: Range<usize>) -> i64 {
     let signed = view.element == crate::ElementType::I8;
     let mut sum = 0;
-    Place::of(patches, row).stretches(patches, view, &depth, |range, from| {
+    PatchPlace::of(patches, row).stretches(patches, view, &depth, |range, from| {
         for i in 0..range.len() {
             let Some(from) = from else { break };
             // SAFETY: the caller's promise: the stretch is inside of an image.

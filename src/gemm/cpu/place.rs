@@ -7,12 +7,12 @@ use crate::gemm::problem::sliding::Sliding;
 
 /// Where the window of a row begins: the image, and the place along every axis.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PatchPlace {
     pub(super) image: usize,
     pub(super) output: [usize; 3],
 }
 
-impl Place {
+impl PatchPlace {
     pub(super) fn of(patches: &Patches, row: usize) -> Self {
         let [_, of_1, of_2] = patches.outputs;
         let (rest, last) = (row / of_2, row % of_2);

@@ -1,5 +1,5 @@
 //! The product of one tile: with the `gemm` crate's parts, or with code of our own ([`kernel`](super::kernel)) for few
-//! rows and by words.
+//! rows and by words. A table chooses ([`Method`]).
 //!
 //! f64 operands are multiplied in place. f32s, bf16s and 8-bit integers are multiplied by [words](super::words) on CPUs
 //! that can (f32s only if that is faster), and else in place. Others are widened, panel by panel, to the type that the
@@ -10,6 +10,9 @@ use std::ops::Range;
 
 use super::element::{Arithmetic, View};
 use super::kernel::{self, General, Matrix, Written, dots, general, row, transpose};
+#[cfg(not(target_arch = "x86_64"))]
+use super::method::WordType;
+use super::method::{Case, Cpu, Layout, Method};
 use super::patches::gather;
 use super::tile::{Extents, Tile};
 use crate::ElementType;
@@ -27,38 +30,6 @@ pub(super) const KEPT_BYTES: usize = 4 << 20;
 /// Columns and rows of B that are widened at a time for few rows of A: they stay in a core's caches.
 const FEW_COLUMNS: usize = 24;
 const FEW_DEPTH: usize = 32;
-
-/// How a tile is multiplied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// One row: reads B's rows in place.
-    Row,
-    /// Few rows: dot products along K.
-    Dots,
-    /// With the `gemm` crate, which writes the result row by row.
-    ByRows,
-    /// With the `gemm` crate, which writes the result column by column; it is then transposed.
-    ByColumns,
-}
-
-impl Way {
-    /// The fastest way for this many rows, by measurement. When the `gemm` crate writes row by row, it exchanges the
-    /// operands, and packs a B that is contiguous along K element by element.
-    const fn of(
-        rows: usize,
-        in_place: bool,
-        (a_along_k, _): (bool, bool),
-        (b_along_n, b_along_k): (bool, bool),
-    ) -> Self {
-        match rows {
-            0..=12 if a_along_k && b_along_k => Self::Dots,
-            1 if b_along_n => Self::Row,
-            _ if b_along_k && !b_along_n => Self::ByColumns,
-            13..=48 if in_place => Self::ByColumns,
-            _ => Self::ByRows,
-        }
-    }
-}
 
 /// The type that products are accumulated in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,21 +197,19 @@ impl Product<'_> {
         match self.accumulation {
             Accumulation::F32 => {
                 // SAFETY: the caller's promise.
-                if unsafe { !self.narrow_by_words(tile, words, narrow_tile, to) } {
-                    // SAFETY: the caller's promise.
-                    unsafe { self.whole::<T, f32>(tile, narrow, narrow_tile, to) };
-                }
+                accumulated(to, narrow_tile, |to| unsafe { self.floats(tile, words, narrow, to) });
             }
             Accumulation::F64 => {
                 // SAFETY: the caller's promise.
-                unsafe { self.whole::<T, f64>(tile, wide, wide_tile, to) };
+                let multiply = |to: &mut [f64]| unsafe { self.multiply(tile, self.depth(tile), wide, to, PANEL) };
+                accumulated(to, wide_tile, multiply);
             }
             Accumulation::Integers(exact) => {
                 wide_tile.clear();
                 resize(wide_tile, length, 0.0);
                 let all = self.depth(tile);
                 // SAFETY: the caller's promise.
-                if self.has_columns() || unsafe { !self.integers_by_words(tile, all.clone(), words, wide_tile) } {
+                if unsafe { !self.integers_by_words(tile, all.clone(), words, wide_tile) } {
                     resize(narrow_tile, length, 0.0);
                     for first in all.clone().step_by(exact) {
                         let depth = first..all.end.min(first + exact);
@@ -254,63 +223,46 @@ impl Product<'_> {
         }
     }
 
-    /// Multiplies over all of K by words, if this CPU can and nothing speaks against it; directly into `to` if it is of
-    /// f32s.
-    unsafe fn narrow_by_words<T: Arithmetic>(
-        &self,
-        tile: &Tile,
-        words: &mut WordPanels,
-        sums: &mut Vec<f32>,
-        to: &mut [T],
-    ) -> bool {
+    /// Multiplies over all of K, accumulated in f32.
+    unsafe fn floats(&self, tile: &Tile, words: &mut WordPanels, panels: &mut PanelPair<f32>, to: &mut [f32]) {
         let depth = self.depth(tile);
-        if size_of::<T>() == size_of::<f32>()
-            && let Ok(to) = bytemuck::try_cast_slice_mut(&mut *to)
-        {
-            // SAFETY: the caller's promise.
-            return unsafe { self.floats_by_words(tile, depth, words, to) };
-        }
-        resize(sums, to.len(), 0.0);
+        let mut case = self.case(tile, &depth);
         // SAFETY: the caller's promise.
-        let done = unsafe { self.floats_by_words(tile, depth, words, sums) };
-        if done {
-            to.iter_mut().zip(sums).for_each(|(to, &mut x)| *to = T::from_f64(f64::from(x)));
-        }
-        done
-    }
-
-    unsafe fn floats_by_words(&self, tile: &Tile, depth: Range<usize>, words: &mut WordPanels, to: &mut [f32]) -> bool {
-        if self.has_columns() {
-            return false;
-        }
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.f32_by_words(tile, depth.clone(), words, to)
-                || self.bf16_by_words(tile, depth.clone(), words, to)
-                || self.rows_in_registers(tile, depth.clone(), words, to)
-                || self.halves_in_registers(tile, depth, words, to)
+        while unsafe { !self.by_words(Method::of(&case, Cpu::this()), tile, depth.clone(), words, to) } {
+            if case.words.take().is_none() {
+                // SAFETY: the caller's promise.
+                return unsafe { self.multiply(tile, depth, panels, to, PANEL) };
+            }
         }
     }
 
-    /// Multiplies over all of K; directly into `to` if products are accumulated in the arithmetic type.
-    unsafe fn whole<T: Arithmetic, C: Multiplied>(
-        &self,
-        tile: &Tile,
-        panels: &mut PanelPair<C>,
-        sums: &mut Vec<C>,
-        to: &mut [T],
-    ) {
-        let depth = self.depth(tile);
-        if size_of::<T>() == size_of::<C>()
-            && let Ok(to) = bytemuck::try_cast_slice_mut(&mut *to)
-        {
-            // SAFETY: the caller's promise.
-            return unsafe { self.multiply(tile, depth, panels, to, PANEL) };
+    /// What the choice of a method for floats or integers depends on.
+    pub(super) fn case(&self, tile: &Tile, depth: &Range<usize>) -> Case {
+        let words = Cpu::this().words(self.a.element, self.b.element).filter(|_| !self.has_columns());
+        let layout =
+            |element, [along_k, across]: [isize; 2]| Layout { element, along_k: along_k == 1, across: across == 1 };
+        let ([_, down, a_along], [_, b_along, across]) = (self.a.strides, self.b.strides);
+        let a_strides = if self.patches.is_some() { [0, 0] } else { [a_along, down] };
+        Case {
+            rows: tile.rows.len(),
+            columns: tile.columns.len(),
+            a: layout(self.a.element, a_strides),
+            b: layout(self.b.element, [b_along, across]),
+            has_patches: self.patches.is_some(),
+            words,
+            is_prepacked: words.is_some_and(|words| self.is_prepacked(words, tile, depth)),
+            is_alone: tile.is_alone,
+            general: self.general::<f32>(tile),
         }
-        resize(sums, to.len(), C::ZERO);
-        // SAFETY: the caller's promise.
-        unsafe { self.multiply(tile, depth, panels, sums, PANEL) };
-        to.iter_mut().zip(sums).for_each(|(to, x)| *to = T::from_f64(x.to_f64()));
+    }
+
+    /// The method without words.
+    fn general<C: Multiplied>(&self, tile: &Tile) -> Method {
+        // A patch's elements are copied one after another.
+        let (a_along_k, _) =
+            self.patches.map_or_else(|| along::<C>(&self.a), |of| (!of.are_columns(), of.are_columns()));
+        let (b_across, b_along_k) = along::<C>(&self.b);
+        Method::general(tile.rows.len(), self.is_in_place::<C>(), a_along_k, b_along_k, b_across)
     }
 
     /// Multiplies over a range of K, in panels if an operand has to be widened.
@@ -329,22 +281,19 @@ impl Product<'_> {
             return;
         }
         let (m, n) = (tile.rows.len(), tile.columns.len());
-        // A patch's elements are copied one after another.
-        let of_a = self.patches.map_or_else(|| along::<C>(&self.a), |of| (!of.are_columns(), of.are_columns()));
-        let of_b = along::<C>(&self.b);
         // SAFETY: the caller's promise.
         unsafe {
-            match Way::of(m, self.is_in_place::<C>(), of_a, of_b) {
-                Way::Row => self.row(tile, depth, panels, to),
-                Way::Dots => self.dots(tile, depth, panels, to),
-                Way::ByRows => self.panels(tile, depth, panels, to, [n as isize, 1], panel),
-                Way::ByColumns => {
+            match self.general::<C>(tile) {
+                Method::Row => self.row(tile, depth, panels, to),
+                Method::Dots => self.dots(tile, depth, panels, to),
+                Method::ByColumns => {
                     let mut columns = std::mem::take(&mut panels.columns);
                     grow(&mut columns, to.len(), C::ZERO);
                     self.panels(tile, depth, panels, &mut columns[..to.len()], [1, m as isize], panel);
                     transpose(&columns, m, n, to);
                     panels.columns = columns;
                 }
+                _ => self.panels(tile, depth, panels, to, [n as isize, 1], panel),
             }
         }
     }
@@ -477,25 +426,37 @@ impl Product<'_> {
 /// Other CPUs have no instructions for words.
 #[cfg(not(target_arch = "x86_64"))]
 impl Product<'_> {
-    unsafe fn f32_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
-        false
-    }
-
-    unsafe fn bf16_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
-        false
-    }
-
-    unsafe fn rows_in_registers(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
-        false
-    }
-
-    unsafe fn halves_in_registers(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
+    unsafe fn by_words(&self, _: Method, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
         false
     }
 
     unsafe fn integers_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f64]) -> bool {
         false
     }
+
+    fn is_prepacked(&self, _: WordType, _: &Tile, _: &Range<usize>) -> bool {
+        false
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Cpu {
+    fn this() -> &'static Self {
+        static THIS: std::sync::LazyLock<Cpu> = std::sync::LazyLock::new(Cpu::default);
+        &THIS
+    }
+}
+
+/// Multiplies into `to`, by way of `sums` if products are accumulated in another type.
+fn accumulated<T: Arithmetic, C: Multiplied>(to: &mut [T], sums: &mut Vec<C>, multiply: impl FnOnce(&mut [C])) {
+    if size_of::<T>() == size_of::<C>()
+        && let Ok(to) = bytemuck::try_cast_slice_mut(&mut *to)
+    {
+        return multiply(to);
+    }
+    resize(sums, to.len(), C::ZERO);
+    multiply(sums);
+    to.iter_mut().zip(sums).for_each(|(to, x)| *to = T::from_f64(x.to_f64()));
 }
 
 /// Whether an operand is contiguous along its last axis, and whether along the one before; of the widened copy, if

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use super::element::Arithmetic;
 use super::lower::{Id, Kind, Lowered};
 use super::own::Own;
-use super::step::{IntegerStep, Place, Step};
+use super::step::{Register, StripPlace, StripStep};
 use crate::evt::{Axis, BroadcastClass, Conditions, OutputKind, ReduceOp, ValidTree};
+use crate::lane::{self, Class, Operation};
 
 /// What a reduction combines, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +38,7 @@ impl TileReduction {
 /// The steps of one extent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<StripStep>,
     pub(super) registers: usize,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Program<T> {
     /// Run once per block; its registers include those of `spread`.
     pub(super) block: Section,
     /// The steps of the block before they share registers: each has its own.
-    pub(super) values: Vec<Step>,
+    pub(super) values: Vec<StripStep>,
     pub(super) reductions: Vec<TileReduction>,
     /// The accumulators that steps read.
     pub(super) accumulators: Vec<usize>,
@@ -77,8 +78,8 @@ impl<T: Arithmetic> Program<T> {
     pub(super) fn compile(tree: &ValidTree, lowered: &Lowered<T>) -> Self {
         let mut compiler = Compiler {
             lowered,
-            places: vec![None; lowered.values.len()],
-            spread_places: HashMap::new(),
+            registers: vec![None; lowered.values.len()],
+            spreads: HashMap::new(),
             program: Self {
                 constants: Vec::new(),
                 singles: Section::default(),
@@ -105,15 +106,15 @@ impl<T: Arithmetic> Program<T> {
 
 struct Compiler<'a, T> {
     lowered: &'a Lowered<T>,
-    places: Vec<Option<Place>>,
+    registers: Vec<Option<Register>>,
     /// The block registers with spread copies of values of smaller extent.
-    spread_places: HashMap<Place, Place>,
+    spreads: HashMap<Register, Register>,
     program: Program<T>,
 }
 
 /// A step of the work list.
 enum Task {
-    /// Compute its operands and then the value itself, if it has no place yet.
+    /// Compute its operands and then the value itself, if it has no register yet.
     Compute(Id),
     /// Use an operand that has been computed.
     Operand { operand: Id, of: Id },
@@ -128,7 +129,8 @@ impl<T: Arithmetic> Compiler<'_, T> {
     fn constants(&mut self) {
         for (id, value) in self.lowered.values.iter().enumerate() {
             if let Kind::Constant(x) = value.kind {
-                self.places[id] = Some(Place::Single(self.program.constants.len()));
+                let number = StripPlace::Single(self.program.constants.len());
+                self.registers[id] = Some(Register { class: T::CLASS, number });
                 self.program.constants.push(x);
             }
         }
@@ -144,144 +146,122 @@ impl<T: Arithmetic> Compiler<'_, T> {
         }
     }
 
-    /// Adds the step that `make` creates for a new register.
-    fn emit(&mut self, class: BroadcastClass, make: impl FnOnce(usize) -> Step) -> Place {
-        let section = self.section(class);
-        let register = section.registers;
-        section.registers += 1;
-        let (register, place) = match class {
-            BroadcastClass::Scalar => (register, Place::Single(register)),
-            BroadcastClass::RowVector => (register, Place::Row(register)),
-            BroadcastClass::ColumnVector => (register, Place::Column(register)),
-            BroadcastClass::Tensor => (TEMPORARY + register, Place::Block(TEMPORARY + register)),
-        };
-        section.steps.push(make(register));
-        place
+    /// The class of a value's register.
+    fn class(&self, id: Id) -> Class {
+        if self.lowered.values[id].integer { Class::I64 } else { T::CLASS }
     }
 
-    /// The place of a value, which is computed at its first use: its operands from left to right, each with its extent.
+    /// Adds the step that `make` creates for a new register.
+    fn emit(&mut self, extent: BroadcastClass, class: Class, make: impl FnOnce(Register) -> StripStep) -> Register {
+        let section = self.section(extent);
+        let number = section.registers;
+        section.registers += 1;
+        let number = match extent {
+            BroadcastClass::Scalar => StripPlace::Single(number),
+            BroadcastClass::RowVector => StripPlace::Row(number),
+            BroadcastClass::ColumnVector => StripPlace::Column(number),
+            BroadcastClass::Tensor => StripPlace::Block(TEMPORARY + number),
+        };
+        let to = Register { class, number };
+        section.steps.push(make(to));
+        to
+    }
+
+    /// The register of a value, which is computed at its first use: its operands from left to right, each with its extent.
     /// (It uses a work list, since an expression may be deeper than a thread's stack.)
-    fn value(&mut self, id: Id) -> Place {
+    fn value(&mut self, id: Id) -> Register {
         let mut tasks = vec![Task::Compute(id)];
         let mut operands = Vec::new();
         while let Some(task) = tasks.pop() {
             match task {
-                Task::Compute(id) if self.places[id].is_some() => {}
+                Task::Compute(id) if self.registers[id].is_some() => {}
                 Task::Compute(id) => {
                     tasks.push(Task::Apply(id));
-                    for operand in self.lowered.values[id].kind.operands().into_iter().rev() {
+                    for &operand in self.lowered.values[id].kind.operands().iter().rev() {
                         tasks.extend([Task::Operand { operand, of: id }, Task::Compute(operand)]);
                     }
                 }
                 Task::Operand { operand, of } => operands.push(self.operand(operand, of)),
                 Task::Apply(id) => {
                     let first = operands.len() - self.lowered.values[id].kind.operands().len();
-                    self.places[id] = Some(self.apply(id, &operands[first..]));
+                    self.registers[id] = Some(self.apply(id, &operands[first..]));
                     operands.truncate(first);
                 }
             }
         }
-        self.place(id)
+        self.register(id)
     }
 
-    /// The place of a value that has been computed. Constants have theirs from the start.
-    fn place(&self, id: Id) -> Place {
-        self.places[id].unwrap_or(Place::Single(0))
+    /// The register of a value that has been computed. Constants have theirs from the start.
+    fn register(&self, id: Id) -> Register {
+        self.registers[id].unwrap_or(Register { class: self.class(id), number: StripPlace::Single(0) })
     }
 
     /// Adds the step of a value whose operands are computed.
-    fn apply(&mut self, id: Id, operands: &[Place]) -> Place {
+    fn apply(&mut self, id: Id, operands: &[Register]) -> Register {
         let value = self.lowered.values[id];
-        let class = value.class;
+        let (extent, class) = (value.class, self.class(id));
         match value.kind {
-            Kind::Accum(i) => Place::Accum(i),
-            Kind::Constant(_) => self.place(id),
-            Kind::Integer(value) => self.emit(class, |to| Step::Integer(IntegerStep::Constant { to, value })),
-            Kind::Position(position) => self.emit(class, |to| Step::Integer(IntegerStep::Position { to, position })),
-            Kind::Random(seed, stream) => self.emit(class, |to| Step::Random { to, seed, stream }),
-            Kind::ToReal(_) => self.emit(class, |to| Step::Integer(IntegerStep::ToReal { to, x: operands[0] })),
-            _ if self.of_integers(id) => self.integer(id, operands),
-            Kind::Parameter(parameter) => self.emit(class, |to| Step::Load { to, parameter }),
-            Kind::Unary(op, _) => self.emit(class, |to| Step::Unary { to, op, x: operands[0] }),
-            Kind::Round(element, _) => self.emit(class, |to| Step::Round { to, element, x: operands[0] }),
-            Kind::Binary(op, ..) => self.emit(class, |to| Step::Binary { to, op, x: operands[0], y: operands[1] }),
-            Kind::Ternary(op, ..) => {
-                let (x, y, z) = (operands[0], operands[1], operands[2]);
-                self.emit(class, |to| Step::Ternary { to, op, x, y, z })
+            Kind::Accum(i) => Register { class, number: StripPlace::Accum(i) },
+            Kind::Constant(_) => self.register(id),
+            Kind::Integer(value) => self.emit(extent, class, |to| StripStep::Integer { to, value }),
+            Kind::Position(position) => self.emit(extent, class, |to| StripStep::Position { to, position }),
+            Kind::Random(seed, stream) => self.emit(extent, class, |to| StripStep::Random { to, seed, stream }),
+            Kind::Parameter(parameter) => self.emit(extent, class, |to| StripStep::Load { to, parameter }),
+            Kind::Compute(operation, _) => {
+                self.emit(extent, class, |to| StripStep::Compute(lane::Step::new(operation, to, operands)))
             }
         }
     }
 
-    /// Whether a value is an integer or is computed from integers.
-    fn of_integers(&self, id: Id) -> bool {
-        let value = self.lowered.values[id];
-        value.integer || value.kind.operands().last().is_some_and(|&operand| self.lowered.values[operand].integer)
-    }
-
-    /// Adds the step of a value that is [computed from integers](Self::of_integers).
-    fn integer(&mut self, id: Id, operands: &[Place]) -> Place {
-        let value = self.lowered.values[id];
-        self.emit(value.class, |to| {
-            Step::Integer(match (value.kind, operands) {
-                (Kind::Binary(op, ..), &[x, y]) if op.is_comparison() => IntegerStep::Compare { to, op, x, y },
-                (Kind::Binary(op, ..), &[x, y]) => IntegerStep::Binary { to, op, x, y },
-                (Kind::Ternary(..), &[c, x, y]) => IntegerStep::Select { to, c, x, y },
-                (Kind::Unary(..), &[x]) => IntegerStep::Negate { to, x },
-                (Kind::Parameter(parameter), _) => IntegerStep::Load { to, parameter },
-                _ => IntegerStep::Constant { to, value: 0 },
-            })
-        })
-    }
-
-    /// The place of an operand, expanded to the extent of the value. Values of at most two operands take single values
-    /// as they are.
-    fn operand(&mut self, operand: Id, of: Id) -> Place {
-        let of = self.lowered.values[of];
-        match self.place(operand) {
-            single @ Place::Single(_) if !matches!(of.kind, Kind::Ternary(..)) => single,
-            place => self.full(place, of.class, self.lowered.values[operand].integer),
+    /// The register of an operand, expanded to the extent of the value. Operations on two floats take single values as
+    /// they are.
+    fn operand(&mut self, operand: Id, of: Id) -> Register {
+        let (register, of) = (self.register(operand), self.lowered.values[of]);
+        let takes_single = matches!(of.kind, Kind::Compute(Operation::Apply(op), _) if op.arity() == 2);
+        if takes_single && register.class.is_float() && matches!(register.number, StripPlace::Single(_)) {
+            return register;
         }
+        self.full(register, of.class)
     }
 
-    /// The same value with the extent of `class`.
-    fn full(&mut self, place: Place, class: BroadcastClass, integer: bool) -> Place {
-        let step = |to: usize| {
-            if integer { Step::Integer(IntegerStep::Spread { to, x: place }) } else { Step::Spread { to, x: place } }
-        };
-        let fits = match class {
+    /// The same value with the extent of `extent`.
+    fn full(&mut self, x: Register, extent: BroadcastClass) -> Register {
+        let fits = match extent {
             BroadcastClass::Scalar => true,
-            BroadcastClass::RowVector => matches!(place, Place::Row(_)),
-            BroadcastClass::ColumnVector => matches!(place, Place::Column(_)),
-            BroadcastClass::Tensor => matches!(place, Place::Block(_) | Place::Accum(_)),
+            BroadcastClass::RowVector => matches!(x.number, StripPlace::Row(_)),
+            BroadcastClass::ColumnVector => matches!(x.number, StripPlace::Column(_)),
+            BroadcastClass::Tensor => matches!(x.number, StripPlace::Block(_) | StripPlace::Accum(_)),
         };
         if fits {
-            return place;
+            return x;
         }
-        if class != BroadcastClass::Tensor {
-            return self.emit(class, step);
+        let step = |to: Register| StripStep::Spread { to, x };
+        if extent != BroadcastClass::Tensor {
+            return self.emit(extent, x.class, step);
         }
-        if let Some(&spread) = self.spread_places.get(&place) {
+        if let Some(&spread) = self.spreads.get(&x) {
             return spread;
         }
-        let spread = if matches!(place, Place::Column(_)) {
-            self.emit(class, step)
+        let spread = if matches!(x.number, StripPlace::Column(_)) {
+            self.emit(extent, x.class, step)
         } else {
-            let to = self.program.spread.registers;
+            let to = Register { class: x.class, number: StripPlace::Block(self.program.spread.registers) };
             self.program.spread.registers += 1;
             self.program.spread.steps.push(step(to));
-            Place::Block(to)
+            to
         };
-        self.spread_places.insert(place, spread);
+        self.spreads.insert(x, spread);
         spread
     }
 
     fn reductions(&mut self, tree: &ValidTree) {
         for (output, valid) in tree.outputs().iter().enumerate() {
             let OutputKind::Reduce(reduction) = valid.kind else { continue };
-            let place = self.value(self.lowered.outputs[output]);
-            let x = self.full(place, BroadcastClass::Tensor, false);
+            let x = self.value(self.lowered.outputs[output]);
+            let x = self.full(x, BroadcastClass::Tensor);
             let reduction = TileReduction::new::<T>(output, reduction.axis, reduction.op);
-            self.program.block.steps.push(Step::Reduce { reduction: self.program.reductions.len(), x });
+            self.program.block.steps.push(StripStep::Reduce { reduction: self.program.reductions.len(), x });
             self.program.reductions.push(reduction);
         }
     }
@@ -292,15 +272,12 @@ impl<T: Arithmetic> Compiler<'_, T> {
         let mut stores = Vec::new();
         for (output, valid) in tree.stores() {
             if let Some(accumulator) = tree.kept_integers(valid) {
-                sums.push(Step::StoreSums { output, accumulator });
+                sums.push(StripStep::StoreSums { output, accumulator });
                 continue;
             }
-            let id = self.lowered.outputs[output];
-            let (place, integer) = (self.value(id), self.lowered.values[id].integer);
-            let x = self.full(place, valid.class, integer);
-            let store =
-                if integer { Step::Integer(IntegerStep::Store { output, x }) } else { Step::Store { output, x } };
-            stores.push((valid.class, store));
+            let x = self.value(self.lowered.outputs[output]);
+            let x = self.full(x, valid.class);
+            stores.push((valid.class, StripStep::Store { output, x }));
         }
         for (class, store) in stores {
             self.section(class).steps.push(store);
@@ -312,18 +289,21 @@ impl<T: Arithmetic> Compiler<'_, T> {
 /// What reads and writes registers.
 pub(super) trait Registers {
     /// The places that are read.
-    fn places_mut(&mut self) -> Vec<&mut Place>;
+    fn places_mut(&mut self) -> Vec<&mut StripPlace>;
     /// The registers that are written.
     fn results_mut(&mut self) -> Vec<&mut usize>;
 }
 
-impl Registers for Step {
-    fn places_mut(&mut self) -> Vec<&mut Place> {
-        self.operands_mut().into_iter().flatten().collect()
+impl Registers for StripStep {
+    fn places_mut(&mut self) -> Vec<&mut StripPlace> {
+        self.registers_mut().1.iter_mut().map(|operand| &mut operand.number).collect()
     }
 
     fn results_mut(&mut self) -> Vec<&mut usize> {
-        self.to_mut().into_iter().collect()
+        match self.registers_mut().0 {
+            Some(Register { number: StripPlace::Block(register), .. }) => vec![register],
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -333,7 +313,7 @@ pub(super) fn allocate(steps: &mut [impl Registers], first: usize) -> usize {
     let mut last_use: HashMap<usize, usize> = HashMap::new();
     for (i, step) in steps.iter_mut().enumerate() {
         for place in step.places_mut() {
-            if let Place::Block(register) = place {
+            if let StripPlace::Block(register) = place {
                 last_use.insert(*register, i);
             }
         }
@@ -351,7 +331,7 @@ pub(super) fn allocate(steps: &mut [impl Registers], first: usize) -> usize {
             *to = given;
         }
         for place in step.places_mut() {
-            let Place::Block(register) = place else { continue };
+            let StripPlace::Block(register) = place else { continue };
             let Some(&given) = number.get(register) else { continue };
             if last_use.get(register) == Some(&i) && !free.contains(&given) {
                 free.push(given);

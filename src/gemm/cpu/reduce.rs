@@ -13,6 +13,7 @@ use super::tile::Tile;
 use crate::ElementType;
 use crate::evt::{Axis, ReduceOp};
 use crate::exhaustion::{repeated, resize};
+use crate::lane::element::Loaded as _;
 use crate::simd::{Vectorised, dispatch};
 
 /// The result of a reduction without elements.

@@ -3,15 +3,20 @@
 use std::mem::take;
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::element::{Arithmetic, View};
 use super::machine::Machine;
 use super::program::{Program, Section};
 use super::reduce;
-use super::step::{IntegerStep, Place, Step};
+use super::step::{Register, StripPlace, StripStep};
 use super::tile::{Extents, STRIP, Tile, TileShape};
-use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
+use crate::evt::{BroadcastClass, ParameterClass, Position, ValidTree};
 use crate::exhaustion::{repeated, resize};
-use crate::simd;
+use crate::lane::element::Loaded;
+use crate::lane::scalar::{Lanes, Scalar};
+use crate::lane::strip::compute;
+use crate::lane::{self, Class, Constant};
 use crate::simd::lines::Lines;
 
 /// A tree's compiled epilogue, with the memory of its arguments.
@@ -43,7 +48,8 @@ pub(super) struct Frame<T> {
 /// Registers of one type.
 #[derive(Debug)]
 pub(super) struct Bank<U> {
-    pub(super) singles: Vec<U>,
+    /// One value each.
+    pub(super) singles: Vec<Vec<U>>,
     pub(super) rows: Vec<Vec<U>>,
     pub(super) columns: Vec<Vec<U>>,
     pub(super) blocks: Vec<Vec<U>>,
@@ -54,7 +60,7 @@ impl<U: Copy> Bank<U> {
         let registers =
             |section: &Section, length: usize| (0..section.registers).map(|_| repeated(zero, length)).collect();
         Self {
-            singles: vec![zero; program.singles.registers],
+            singles: vec![vec![zero]; program.singles.registers],
             rows: registers(&program.rows, shape.n),
             columns: registers(&program.columns, shape.m),
             blocks: registers(&program.block, STRIP),
@@ -72,25 +78,63 @@ impl<U: Copy> Bank<U> {
         Self { singles: Vec::new(), rows: Vec::new(), columns: Vec::new(), blocks: Vec::new() }
     }
 
-    /// Repeats a single value, a row vector or a column vector in a block register.
-    pub(super) fn spread(&mut self, to: usize, x: Place, block: &Block) {
-        let result = &mut self.blocks[to];
-        let rows = result.chunks_exact_mut(block.width).take(block.rows);
-        match x {
-            Place::Single(i) => result.fill(self.singles[i]),
-            Place::Row(i) => rows.for_each(|row| row.copy_from_slice(&self.rows[i][..block.width])),
-            Place::Column(i) => {
+    fn register_mut(&mut self, place: StripPlace) -> Option<&mut Vec<U>> {
+        match place {
+            StripPlace::Single(i) => Some(&mut self.singles[i]),
+            StripPlace::Row(i) => Some(&mut self.rows[i]),
+            StripPlace::Column(i) => Some(&mut self.columns[i]),
+            StripPlace::Block(i) => Some(&mut self.blocks[i]),
+            // No step writes an accumulator.
+            StripPlace::Accum(_) => None,
+        }
+    }
+
+    /// The values of an operand: `length` of them, or one.
+    fn operand(&self, place: StripPlace, length: usize) -> &[U] {
+        match place {
+            StripPlace::Single(i) => &self.singles[i],
+            StripPlace::Row(i) => &self.rows[i][..length],
+            StripPlace::Column(i) => &self.columns[i][..length],
+            StripPlace::Block(i) => &self.blocks[i][..length],
+            // Accumulators are in no bank.
+            StripPlace::Accum(_) => &[],
+        }
+    }
+
+    /// Takes a register out to write it: the result of a step is never an operand of the same step.
+    fn take(&mut self, place: StripPlace) -> Vec<U> {
+        self.register_mut(place).map(take).unwrap_or_default()
+    }
+
+    fn put(&mut self, place: StripPlace, values: Vec<U>) {
+        if let Some(register) = self.register_mut(place) {
+            *register = values;
+        }
+    }
+
+    /// Repeats a single value, or in a block also a row vector or a column vector.
+    fn spread(&mut self, to: StripPlace, x: StripPlace, over: &Over<'_>) {
+        let mut result = self.take(to);
+        match (x, over) {
+            (StripPlace::Single(i), _) => result.fill(self.singles[i][0]),
+            (StripPlace::Row(i), Over::Block(block)) => {
+                let rows = result.chunks_exact_mut(block.width).take(block.rows);
+                rows.for_each(|row| row.copy_from_slice(&self.rows[i][..block.width]));
+            }
+            (StripPlace::Column(i), Over::Block(block)) => {
+                let rows = result.chunks_exact_mut(block.width).take(block.rows);
                 rows.zip(&self.columns[i][block.first..]).for_each(|(row, &value)| row.fill(value));
             }
-            Place::Block(_) | Place::Accum(_) => debug_assert!(false, "{x:?} is a block already"),
+            _ => debug_assert!(false, "{x:?} has the extent of {to:?} already"),
         }
+        self.put(to, result);
     }
 }
 
 impl<T: Arithmetic> Frame<T> {
     pub(super) fn new(program: &Program<T>, shape: TileShape) -> Self {
         let mut numbers = Bank::new(program, shape, T::ZERO);
-        numbers.singles[..program.constants.len()].copy_from_slice(&program.constants);
+        numbers.singles.iter_mut().zip(&program.constants).for_each(|(single, x)| single[0] = *x);
         let integers = if program.has_integers { Bank::new(program, shape, 0) } else { Bank::none() };
         let mut accums = Vec::new();
         accums.resize_with(program.accumulators.last().map_or(0, |last| last + 1), Lines::default);
@@ -163,6 +207,14 @@ impl Over<'_> {
             Self::Block(block) => block.padded(),
         }
     }
+
+    /// The number of elements that are stored.
+    fn count(&self, tile: &Tile) -> usize {
+        match self {
+            Self::Block(block) => block.len(),
+            Self::Single | Self::Vector(_) => self.length(tile),
+        }
+    }
 }
 
 impl<T: Arithmetic> Bound<'_, T> {
@@ -196,7 +248,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             let block = Block { first, rows: rows.min(height - first), width };
             for step in &self.program.block.steps {
                 // SAFETY: the caller's promise.
-                unsafe { self.block(*step, tile, &block, frame, &sums, &mut partials) };
+                unsafe { self.block(step, tile, &block, frame, &sums, &mut partials) };
             }
         }
         partials
@@ -207,27 +259,27 @@ impl<T: Arithmetic> Bound<'_, T> {
     /// # Safety
     /// The conditions of [`run`](Self::run).
     pub(super) unsafe fn vectors(&self, tile: &Tile, frame: &mut Frame<T>, has_rows: bool) {
-        for step in &self.program.singles.steps {
-            // SAFETY: the caller's promise.
-            unsafe { self.single(*step, tile, frame) };
-        }
-        for step in self.program.rows.steps.iter().filter(|_| !has_rows) {
-            // SAFETY: the caller's promise.
-            unsafe { self.vector(*step, tile, frame, BroadcastClass::RowVector) };
-        }
-        for step in &self.program.columns.steps {
-            // SAFETY: the caller's promise.
-            unsafe { self.vector(*step, tile, frame, BroadcastClass::ColumnVector) };
+        let sections = [
+            (&self.program.singles, Over::Single),
+            (&self.program.rows, Over::Vector(BroadcastClass::RowVector)),
+            (&self.program.columns, Over::Vector(BroadcastClass::ColumnVector)),
+        ];
+        for (section, over) in sections {
+            if has_rows && over.class() == BroadcastClass::RowVector {
+                continue;
+            }
+            for step in &section.steps {
+                // SAFETY: the caller's promise.
+                unsafe { self.step(step, tile, &over, frame) };
+            }
         }
     }
 
     /// Fills block registers with what is the same for all blocks, of which `whole` is the largest.
-    pub(super) fn spread(&self, steps: &[Step], whole: &Block, frame: &mut Frame<T>) {
+    pub(super) fn spread(&self, steps: &[StripStep], whole: &Block, frame: &mut Frame<T>) {
         for step in steps {
-            match *step {
-                Step::Spread { to, x } => frame.numbers.spread(to, x, whole),
-                Step::Integer(IntegerStep::Spread { to, x }) => frame.integers.spread(to, x, whole),
-                _ => {}
+            if let StripStep::Spread { to, x } = *step {
+                frame.spread(to, x, &Over::Block(whole));
             }
         }
     }
@@ -254,249 +306,206 @@ impl<T: Arithmetic> Bound<'_, T> {
             }
     }
 
-    unsafe fn single(&self, step: Step, tile: &Tile, frame: &mut Frame<T>) {
-        if let Step::Integer(step) = step {
-            // SAFETY: the caller's promise.
-            return unsafe { self.integer(step, tile, frame, &Over::Single) };
-        }
-        let singles = &mut frame.numbers.singles;
-        let value = |place: Place, singles: &[T]| match place {
-            Place::Single(i) => [singles[i]],
-            Place::Row(_) | Place::Column(_) | Place::Block(_) | Place::Accum(_) => [T::ZERO],
-        };
-        let mut result = [T::ZERO];
-        let to = match step {
-            Step::Load { to, parameter } => {
-                let view = &self.parameters[parameter.index()];
-                debug_assert_eq!(self.tree.parameter(parameter).class, ParameterClass::DeviceScalar);
-                // SAFETY: the caller's promise.
-                unsafe { T::load(view.element, view.at(tile.batch, 0, 0), 1, &mut result) };
-                to
-            }
-            Step::Unary { to, op, x } => {
-                simd::unary(op, &mut result, &value(x, singles));
-                to
-            }
-            Step::Binary { to, op, x, y } => {
-                simd::binary(op, &mut result, &value(x, singles), &value(y, singles));
-                to
-            }
-            Step::Ternary { to, op, x, y, z } => {
-                simd::select_fma(op, &mut result, &value(x, singles), &value(y, singles), &value(z, singles));
-                to
-            }
-            Step::Round { to, element, x } => {
-                T::round_to(element, &mut result, &value(x, singles));
-                to
-            }
-            Step::Spread { to, x } => {
-                result = value(x, singles);
-                to
-            }
-            Step::Store { output, x } => {
-                let view = &self.outputs[output];
-                if Self::stores(view, BroadcastClass::Scalar, tile) {
-                    // SAFETY: the caller's promise; no other tile stores it.
-                    unsafe { T::store(view.element, &value(x, singles), view.at(tile.batch, 0, 0), 1) };
-                }
-                return;
-            }
-            // These occur in blocks only.
-            Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => return,
-        };
-        singles[to] = result[0];
-    }
-
-    /// Runs a step over the columns (for a row vector) or the rows (for a column vector) of the tile.
-    unsafe fn vector(&self, step: Step, tile: &Tile, frame: &mut Frame<T>, class: BroadcastClass) {
-        if let Step::Integer(step) = step {
-            // SAFETY: the caller's promise.
-            return unsafe { self.integer(step, tile, frame, &Over::Vector(class)) };
-        }
-        let along_rows = class == BroadcastClass::RowVector;
-        let values = Self::values_of(class, tile);
-        let length = values.len();
-        let Bank { singles, rows, columns, .. } = &mut frame.numbers;
-        let registers = if along_rows { rows } else { columns };
-        let at = |place: Place, registers: &'_ [Vec<T>]| -> *const [T] {
-            match place {
-                Place::Single(i) => &raw const singles[i..=i],
-                Place::Row(i) | Place::Column(i) => &raw const registers[i][..length],
-                Place::Block(_) | Place::Accum(_) => &raw const singles[..0],
-            }
-        };
-        // The register to write is taken out. No operand is in it: `allocate` and `emit` give every step a new one.
-        let mut taken = Vec::new();
-        let number = match step {
-            Step::Load { to, .. }
-            | Step::Unary { to, .. }
-            | Step::Binary { to, .. }
-            | Step::Ternary { to, .. }
-            | Step::Round { to, .. }
-            | Step::Spread { to, .. } => {
-                taken = take(&mut registers[to]);
-                Some(to)
-            }
-            Step::Random { .. }
-            | Step::Reduce { .. }
-            | Step::Store { .. }
-            | Step::StoreSums { .. }
-            | Step::Integer(_) => None,
-        };
-        let to = &mut taken[..if number.is_some() { length } else { 0 }];
-        // SAFETY: the slices borrow registers and single values, which do not change before the step ends.
-        let slice = |place: Place| unsafe { &*at(place, registers) };
-        match step {
-            Step::Load { parameter, .. } => {
-                let view = &self.parameters[parameter.index()];
-                for part in view.stretches_of_vector(values.clone()) {
-                    let from = view.at(tile.batch, part.start, 0);
-                    let to = &mut to[part.start - values.start..part.end - values.start];
-                    // SAFETY: the caller's promise.
-                    unsafe { T::load(view.element, from, view.strides[1], to) };
-                }
-            }
-            Step::Unary { op, x, .. } => simd::unary(op, to, slice(x)),
-            Step::Binary { op, x, y, .. } => simd::binary(op, to, slice(x), slice(y)),
-            Step::Ternary { op, x, y, z, .. } => simd::select_fma(op, to, slice(x), slice(y), slice(z)),
-            Step::Round { element, x, .. } => T::round_to(element, to, slice(x)),
-            Step::Spread { x, .. } => to.fill(slice(x).first().copied().unwrap_or(T::ZERO)),
-            Step::Store { output, x } => {
-                let view = &self.outputs[output];
-                if Self::stores(view, class, tile) {
-                    for part in view.stretches_of_vector(values.clone()) {
-                        let to = view.at(tile.batch, part.start, 0);
-                        let x = &slice(x)[part.start - values.start..part.end - values.start];
-                        // SAFETY: the caller's promise; no other tile stores these elements.
-                        unsafe { T::store(view.element, x, to, view.strides[1]) };
-                    }
-                }
-            }
-            Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => {}
-        }
-        if let Some(number) = number {
-            registers[number] = taken;
-        }
-    }
-
     /// Runs a step over a block.
     ///
     /// # Safety
     /// The conditions of [`Bound::run`].
     pub(super) unsafe fn block<'s>(
         &self,
-        step: Step,
+        step: &StripStep,
         tile: &Tile,
         block: &Block,
         frame: &mut Frame<T>,
         sums: impl Fn(usize) -> &'s [f64],
         partials: &mut [Vec<f64>],
     ) {
-        let length = block.padded();
-        match step {
-            Step::Load { to, parameter } => {
-                let view = &self.parameters[parameter.index()];
-                let to = &mut frame.numbers.blocks[to];
-                if self.tree.parameter(parameter).class == ParameterClass::Bits {
-                    // SAFETY: the caller's promise.
-                    unsafe { Self::load_bits(view, tile, block, to) };
-                } else {
-                    // SAFETY: the caller's promise.
-                    unsafe { load_block(view, tile, block, to) };
-                }
-            }
-            Step::Random { to, seed, stream } => {
-                // SAFETY: the caller's promise.
-                unsafe { self.random((seed, stream), tile, block, &mut frame.numbers.blocks[to]) };
-            }
-            Step::Spread { to, x } => frame.numbers.spread(to, x, block),
-            // SAFETY: the caller's promise.
-            Step::Integer(step) => unsafe { self.integer(step, tile, frame, &Over::Block(block)) },
-            Step::Unary { to, op, x } => {
-                let mut result = take(&mut frame.numbers.blocks[to]);
-                simd::unary(op, &mut result[..length], frame.slice(x, block, length));
-                frame.numbers.blocks[to] = result;
-            }
-            Step::Binary { to, op, x, y } => {
-                let mut result = take(&mut frame.numbers.blocks[to]);
-                let (x, y) = (frame.slice(x, block, length), frame.slice(y, block, length));
-                simd::binary(op, &mut result[..length], x, y);
-                frame.numbers.blocks[to] = result;
-            }
-            Step::Ternary { to, op, x, y, z } => {
-                let mut result = take(&mut frame.numbers.blocks[to]);
-                let [x, y, z] = [x, y, z].map(|place| frame.slice(place, block, length));
-                simd::select_fma(op, &mut result[..length], x, y, z);
-                frame.numbers.blocks[to] = result;
-            }
-            Step::Round { to, element, x } => {
-                let mut result = take(&mut frame.numbers.blocks[to]);
-                T::round_to(element, &mut result[..length], frame.slice(x, block, length));
-                frame.numbers.blocks[to] = result;
-            }
-            Step::Reduce { reduction, x } => {
-                let values = frame.slice(x, block, block.len());
+        let over = Over::Block(block);
+        match *step {
+            StripStep::Reduce { reduction, x } => {
+                let values = frame.numbers(x.number, &over, block.len());
                 let description = &self.program.reductions[reduction];
                 reduce::accumulate(description, &mut partials[reduction], values, block.first, block.width);
             }
-            Step::Store { output, x } => {
-                let (view, values) = (&self.outputs[output], frame.slice(x, block, block.len()));
-                if self.tree.outputs()[output].packed {
-                    // SAFETY: the caller's promise.
-                    unsafe { self.store_bits(view, tile, block, values) };
-                } else {
-                    // SAFETY: the caller's promise.
-                    unsafe { store_block(view, tile, block, values) };
-                }
-            }
-            Step::StoreSums { output, accumulator } => {
+            StripStep::StoreSums { output, accumulator } => {
                 let sums = &sums(accumulator)[block.first * block.width..][..block.len()];
                 // SAFETY: the caller's promise.
-                unsafe { store_block(&self.outputs[output], tile, block, sums) };
+                unsafe { self.store(&self.outputs[output], tile, &over, sums) };
+            }
+            // SAFETY: the caller's promise.
+            _ => unsafe { self.step(step, tile, &over, frame) },
+        }
+    }
+
+    /// Runs a step that needs nothing but the frame and the arguments.
+    ///
+    /// # Safety
+    /// The conditions of [`Bound::run`].
+    unsafe fn step(&self, step: &StripStep, tile: &Tile, over: &Over<'_>, frame: &mut Frame<T>) {
+        match *step {
+            StripStep::Spread { to, x } => frame.spread(to, x, over),
+            StripStep::Compute(step) => frame.compute(&step, over, over.length(tile)),
+            StripStep::Store { output, x } => {
+                let (view, length) = (&self.outputs[output], over.count(tile));
+                // SAFETY: the caller's promise; no other tile stores these elements.
+                unsafe {
+                    match over {
+                        _ if x.class == Class::I64 => {
+                            self.store(view, tile, over, frame.integers.operand(x.number, length));
+                        }
+                        Over::Block(block) if self.tree.outputs()[output].packed => {
+                            self.store_bits(view, tile, block, frame.numbers(x.number, over, length));
+                        }
+                        _ => self.store(view, tile, over, frame.numbers(x.number, over, length)),
+                    }
+                }
+            }
+            StripStep::Load { to, .. }
+            | StripStep::Random { to, .. }
+            | StripStep::Integer { to, .. }
+            | StripStep::Position { to, .. } => {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if to.class == Class::I64 {
+                        let mut values = frame.integers.take(to.number);
+                        self.fill(step, tile, over, &mut values);
+                        frame.integers.put(to.number, values);
+                    } else {
+                        let mut values = frame.numbers.take(to.number);
+                        match (step, over) {
+                            (StripStep::Random { seed, stream, .. }, Over::Block(block)) => {
+                                self.random((*seed, *stream), tile, block, &mut values);
+                            }
+                            (StripStep::Load { parameter, .. }, Over::Block(block))
+                                if self.tree.parameter(*parameter).class == ParameterClass::Bits =>
+                            {
+                                let view = &self.parameters[parameter.index()];
+                                Self::load_bits(view, tile, block, &mut values);
+                            }
+                            _ => self.fill(step, tile, over, &mut values),
+                        }
+                        frame.numbers.put(to.number, values);
+                    }
+                }
+            }
+            // These occur in blocks only.
+            StripStep::Reduce { .. } | StripStep::StoreSums { .. } => {}
+        }
+    }
+
+    /// # Safety
+    /// The conditions of [`Bound::run`].
+    unsafe fn fill<U: Scalar + Loaded>(&self, step: &StripStep, tile: &Tile, over: &Over<'_>, to: &mut [U]) {
+        let integer = |x: usize| U::constant(Constant::Integer(i64::try_from(x).unwrap_or(i64::MAX)));
+        match *step {
+            // SAFETY: the caller's promise.
+            StripStep::Load { parameter, .. } => unsafe {
+                Self::load(&self.parameters[parameter.index()], tile, over, to)
+            },
+            StripStep::Integer { value, .. } => to.fill(U::constant(Constant::Integer(value))),
+            StripStep::Position { position, .. } => match position {
+                Position::Row => to.iter_mut().zip(tile.rows.clone()).for_each(|(to, row)| *to = integer(row)),
+                Position::Column => to.iter_mut().zip(tile.columns.clone()).for_each(|(to, n)| *to = integer(n)),
+                Position::Batch => to.fill(integer(tile.batch)),
+                Position::Rows => to.fill(integer(self.extents.m)),
+                Position::Columns => to.fill(integer(self.extents.n)),
+            },
+            _ => debug_assert!(false, "{step:?} of {:?}", U::CLASS),
+        }
+    }
+
+    /// # Safety
+    /// The conditions of [`Bound::run`].
+    unsafe fn load<U: Loaded>(view: &View, tile: &Tile, over: &Over<'_>, to: &mut [U]) {
+        let Over::Block(block) = over else {
+            let values = Self::values_of(over.class(), tile);
+            for part in view.stretches_of_vector(values.clone()) {
+                let from = view.at(tile.batch, part.start, 0);
+                let to = &mut to[part.start - values.start..part.end - values.start];
+                // SAFETY: the caller's promise.
+                unsafe { U::load(view.element, from, view.strides[1], to) };
+            }
+            return;
+        };
+        let (first, column) = (tile.rows.start + block.first, tile.columns.start);
+        let [_, down, across] = view.strides;
+        if across == 1 && down == block.width as isize && view.digits.is_none() {
+            // SAFETY: the caller's promise; the rows follow one another without gaps.
+            return unsafe { U::load(view.element, view.at(tile.batch, first, column), 1, &mut to[..block.len()]) };
+        }
+        for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
+            for part in view.stretches(column..column + block.width) {
+                let from = view.at(tile.batch, first + i, part.start);
+                // SAFETY: the caller's promise.
+                unsafe { U::load(view.element, from, across, &mut row[part.start - column..part.end - column]) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// The conditions of [`Bound::run`].
+    unsafe fn store<U: Loaded>(&self, view: &View, tile: &Tile, over: &Over<'_>, from: &[U]) {
+        if !Self::stores(view, over.class(), tile) {
+            return;
+        }
+        let Over::Block(block) = over else {
+            let values = Self::values_of(over.class(), tile);
+            for part in view.stretches_of_vector(values.clone()) {
+                let to = view.at(tile.batch, part.start, 0);
+                let from = &from[part.start - values.start..part.end - values.start];
+                // SAFETY: the caller's promise; no other tile stores these elements.
+                unsafe { U::store(view.element, from, to, view.strides[1]) };
+            }
+            return;
+        };
+        let (first, column) = (tile.rows.start + block.first, tile.columns.start);
+        for (i, row) in from.chunks_exact(block.width).enumerate() {
+            for part in view.stretches(column..column + block.width) {
+                let to = view.at(tile.batch, first + i, part.start);
+                // SAFETY: the caller's promise.
+                unsafe { U::store(view.element, &row[part.start - column..part.end - column], to, view.strides[2]) };
             }
         }
     }
 }
 
 impl<T: Arithmetic> Frame<T> {
-    /// The operand of a step over a block: `length` elements, or one.
-    fn slice(&self, place: Place, block: &Block, length: usize) -> &[T] {
-        match place {
-            Place::Single(i) => &self.numbers.singles[i..=i],
-            Place::Block(i) => &self.numbers.blocks[i][..length],
-            Place::Accum(i) => &self.accums[i][block.first * block.width..][..length],
-            // These are spread before a block reads them.
-            Place::Row(_) | Place::Column(_) => &[],
+    /// Numbers of an operand: `length` of them, or one.
+    fn numbers(&self, place: StripPlace, over: &Over<'_>, length: usize) -> &[T] {
+        match (place, over) {
+            (StripPlace::Accum(i), Over::Block(block)) => &self.accums[i][block.first * block.width..][..length],
+            _ => self.numbers.operand(place, length),
         }
     }
-}
 
-unsafe fn load_block<T: Arithmetic>(view: &View, tile: &Tile, block: &Block, to: &mut [T]) {
-    let (first, column) = (tile.rows.start + block.first, tile.columns.start);
-    let [_, down, across] = view.strides;
-    if across == 1 && down == block.width as isize && view.digits.is_none() {
-        // SAFETY: the caller's promise; the rows follow one another without gaps.
-        return unsafe { T::load(view.element, view.at(tile.batch, first, column), 1, &mut to[..block.len()]) };
-    }
-    for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
-        for part in view.stretches(column..column + block.width) {
-            let from = view.at(tile.batch, first + i, part.start);
-            // SAFETY: the caller's promise.
-            unsafe { T::load(view.element, from, across, &mut row[part.start - column..part.end - column]) };
+    fn spread(&mut self, to: Register, x: Register, over: &Over<'_>) {
+        if to.class == Class::I64 {
+            self.integers.spread(to.number, x.number, over);
+        } else {
+            self.numbers.spread(to.number, x.number, over);
         }
     }
-}
 
-unsafe fn store_block<T: Arithmetic>(view: &View, tile: &Tile, block: &Block, from: &[T]) {
-    if !Bound::<T>::stores(view, BroadcastClass::Tensor, tile) {
-        return;
-    }
-    let (first, column) = (tile.rows.start + block.first, tile.columns.start);
-    for (i, row) in from.chunks_exact(block.width).enumerate() {
-        for part in view.stretches(column..column + block.width) {
-            let to = view.at(tile.batch, first + i, part.start);
-            // SAFETY: the caller's promise.
-            unsafe { T::store(view.element, &row[part.start - column..part.end - column], to, view.strides[2]) };
+    fn compute(&mut self, step: &lane::Step<StripPlace>, over: &Over<'_>, length: usize) {
+        let to = step.to.number;
+        if step.to.class == Class::I64 {
+            let mut values = self.integers.take(to);
+            self.compute_to(step, over, &mut values[..length]);
+            self.integers.put(to, values);
+        } else {
+            let mut values = self.numbers.take(to);
+            self.compute_to(step, over, &mut values[..length]);
+            self.numbers.put(to, values);
         }
+    }
+
+    fn compute_to<U: Scalar>(&self, step: &lane::Step<StripPlace>, over: &Over<'_>, to: &mut [U]) {
+        let length = to.len();
+        let operand = |x: &Register| match x.class {
+            Class::I64 => i64::lanes(self.integers.operand(x.number, length)),
+            _ => T::lanes(self.numbers(x.number, over, length)),
+        };
+        let operands: SmallVec<[Lanes<'_>; 3]> = step.operands().iter().map(operand).collect();
+        let done = compute(step.operation, U::lanes_mut(to), &operands);
+        debug_assert!(done.is_ok(), "epilogues divide no integers");
     }
 }

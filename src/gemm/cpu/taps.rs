@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::element::View;
 use super::kernel::words::{Of, ROWS, Rows, Run, Words};
-use super::place::{Place, Reach};
+use super::place::{PatchPlace, Reach};
 use crate::gemm::problem::patches::Patches;
 
 /// The least number of words of a tap. Shorter ones are copied together.
@@ -182,7 +182,7 @@ fn sorted(patches: &Patches, view: &View, rows: &Range<usize>) -> (SmallVec<[(Cl
     let mut stretches: SmallVec<[(Class, Range<usize>, *const u8); 32]> = SmallVec::new();
     let mut first = 0;
     while first < rows.len() {
-        let place = Place::of(patches, rows.start + first);
+        let place = PatchPlace::of(patches, rows.start + first);
         let class = [0, 1, 2].map(|axis| place.reach(patches, axis));
         let end = rows.len().min(first + place.alike(patches));
         stretches.push((class, first..end, view.pointer.cast_const().wrapping_offset(place.begin(patches) * size)));

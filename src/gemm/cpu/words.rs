@@ -2,11 +2,11 @@
 //! for them.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
-use super::element::Arithmetic as _;
 use super::kernel::words::{
     Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source,
     UnsignedBySigned, Words, Work, block, dots, few, few_rows, fewest_columns, halves, magnitude, most_rows_of_halves,
@@ -14,6 +14,7 @@ use super::kernel::words::{
     pack, panel_columns, panel_words, widened_rows,
 };
 use super::kernel::{Matrix, transpose};
+use super::method::{Cpu, FEW, Method, Operand, WordType};
 use super::patches::{by_patches, sum_of_patch};
 use super::product::{KEPT_BYTES, Packed, Product, WordPanels};
 use super::taps::Taps;
@@ -21,6 +22,7 @@ use super::tile::Tile;
 use crate::ElementType;
 use crate::exhaustion::{grow, resize};
 use crate::gemm::problem::WholePanels;
+use crate::lane::element::Loaded as _;
 
 /// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
 pub(super) const DEEP: usize = 512;
@@ -28,195 +30,117 @@ pub(super) const DEEP: usize = 512;
 const KEPT: usize = KEPT_BYTES / size_of::<i32>();
 /// Rows whose places need no memory of their own.
 const HIGH: usize = 64;
-/// With fewer rows, B is multiplied where it lies if it is contiguous along K, with A in panels: a product of 32×3072×768 f32s takes
-/// 1.6 ms so, as dot products 2.2 (Zen 4).
-const MANY: usize = 96;
-/// The most rows, or columns, for which dot products are faster than panels.
-const FEW_DOTS: usize = 12;
-/// The same where a CPU multiplies tiles: 4×3072×768 bf16s take 0.29 ms as dot products and 0.42 by tiles, 8×3072×768 0.51 and
-/// 0.42 (one core of a Xeon with AMX).
+/// The most rows of bf16s for which dot products are faster where a CPU multiplies tiles: 4×3072×768 bf16s take 0.29 ms as dot
+/// products and 0.42 by tiles, 8×3072×768 0.51 and 0.42 (one core of a Xeon with AMX).
 const FEW_BESIDE_TILES: usize = 5;
 /// Elements of f32 rows that are multiplied at a time as dot products: they, and those of as many columns, stay in a first-level cache
 /// of 32 KiB.
-const NEAR_DOTS: usize = 384 * FEW_DOTS;
+const NEAR_DOTS: usize = 384 * FEW;
 /// Elements along K whose products 32 bits hold: 2^31 / (255 · 128), of which this is a half.
 const EXACT: usize = 1 << 15;
 
 impl Product<'_> {
-    /// Multiplies f32s over a range of K, in panels. `false` if this CPU has no instructions for it, or if another way is
-    /// faster; then `to` is unspecified.
+    /// Multiplies floats over a range of K. `false` if the method is another, or if a number that it takes for 0 may be in it or
+    /// come of it; then `to` is unspecified.
     ///
     /// # Safety
-    /// The conditions of [`Product::tile`].
-    pub(super) unsafe fn f32_by_words(
+    /// The conditions of [`Product::tile`]; the method must have been chosen for the tile and this CPU.
+    pub(super) unsafe fn by_words(
         &self,
+        method: Method,
         tile: &Tile,
         depth: Range<usize>,
         memory: &mut WordPanels,
         to: &mut [f32],
     ) -> bool {
-        if (self.a.element, self.b.element) != (ElementType::F32, ElementType::F32) {
-            return false;
-        }
-        if !multiplies_f32() {
-            // SAFETY: the CPU multiplies words of f32s so; the caller's promise.
-            return multiplies_f32_by_avx2() && unsafe { self.f32_by::<F32ByAvx2>(tile, depth, memory, to) };
-        }
-        let (a, b) = self.sources(tile, depth.start);
-        let (m, n) = (tile.rows.len(), tile.columns.len());
-        if a.along == 4 && b.along == 4 && m <= FEW_DOTS && !self.is_packed::<F32>(tile, &depth, false) {
-            to.fill(0.0);
-            // Parts are nearly of the same length.
-            let times = (m * depth.len()).div_ceil(NEAR_DOTS).max(1);
-            for part in parts(depth.clone(), depth.len().div_ceil(times).next_multiple_of(PANEL).max(PANEL)) {
-                // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-                unsafe { dots::<F32>([m, n, part.len()], self.sources(tile, part.start), false, to, n) };
+        // SAFETY: the CPU multiplies such words, or has the instructions to widen; the caller's promise.
+        unsafe {
+            match method {
+                Method::WordDots(WordType::F32) => self.dots_of_f32s(tile, depth, to),
+                Method::WordDots(_) | Method::PairedRows => return self.dots_of_bf16s(method, tile, &depth, to),
+                Method::Transposed(WordType::F32) => return self.transposed::<F32>(tile, depth, memory, to),
+                Method::Transposed(WordType::F32ByAvx2) => {
+                    return self.transposed::<F32ByAvx2>(tile, depth, memory, to);
+                }
+                Method::Transposed(_) => return self.transposed::<Bf16>(tile, depth, memory, to),
+                Method::Panels(WordType::F32) => return self.all_panels::<F32>(tile, depth, false, memory, to),
+                Method::Panels(WordType::F32ByAvx2) => {
+                    return self.all_panels::<F32ByAvx2>(tile, depth, false, memory, to);
+                }
+                Method::Panels(_) => return self.all_panels::<Bf16>(tile, depth, false, memory, to),
+                Method::WidenedRows => self.widened_rows(tile, &depth, memory, to),
+                Method::WidenedDots(widened) => self.widened_dots(widened, tile, &depth, memory, to),
+                Method::Row | Method::Dots | Method::ByRows | Method::ByColumns => return false,
             }
-            return true;
         }
-        // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-        unsafe { self.f32_by::<F32>(tile, depth, memory, to) }
+        true
     }
 
-    /// The same, by words of this kind, which this CPU multiplies.
-    unsafe fn f32_by<W: Words<Sum = f32>>(
-        &self,
-        tile: &Tile,
-        depth: Range<usize>,
-        memory: &mut WordPanels,
-        to: &mut [f32],
-    ) -> bool {
-        let is_packed = self.is_packed::<W>(tile, &depth, false);
-        if !is_packed && self.b.strides[1] == 1 && self.is_turned::<W>(tile) {
+    unsafe fn dots_of_f32s(&self, tile: &Tile, depth: Range<usize>, to: &mut [f32]) {
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        to.fill(0.0);
+        // Parts are nearly of the same length.
+        let times = (m * depth.len()).div_ceil(NEAR_DOTS).max(1);
+        for part in parts(depth.clone(), depth.len().div_ceil(times).next_multiple_of(PANEL).max(PANEL)) {
             // SAFETY: the caller's promise.
-            return unsafe { self.turned::<W>(tile, depth, memory, to) };
+            unsafe { dots::<F32>([m, n, part.len()], self.sources(tile, part.start), false, to, n) };
         }
+    }
+
+    unsafe fn dots_of_bf16s(&self, method: Method, tile: &Tile, depth: &Range<usize>, to: &mut [f32]) -> bool {
+        let (extents, (a, b)) = ([tile.rows.len(), tile.columns.len(), depth.len()], self.sources(tile, depth.start));
+        let [m, n, k] = extents;
+        to.fill(0.0);
         // SAFETY: the caller's promise.
         unsafe {
-            if !is_packed && self.rows_in_registers(tile, depth.clone(), memory, to) {
-                return true;
-            }
-            // For few rows packing takes more time than it saves.
-            let pays = is_packed || self.patches.is_some() || tile.rows.len() > FEW_DOTS;
-            pays && self.all_panels::<W>(tile, depth, false, memory, to)
+            let of_a = magnitude(&rows(a, m), 0, k);
+            let of_b = match method {
+                Method::PairedRows => few(extents, (a, b), to, n),
+                _ => dots::<Bf16>(extents, (a, b), false, to, n),
+            };
+            of_a.has_normal_products(of_b)
         }
     }
 
-    /// Multiplies bf16s over a range of K. `false` if this CPU has no instructions for it, or if a subnormal number may
-    /// be in it or come of it; then `to` is unspecified.
-    ///
-    /// # Safety
-    /// The conditions of [`Product::tile`].
-    pub(super) unsafe fn bf16_by_words(
-        &self,
-        tile: &Tile,
-        depth: Range<usize>,
-        memory: &mut WordPanels,
-        to: &mut [f32],
-    ) -> bool {
-        if (self.a.element, self.b.element) != (ElementType::BF16, ElementType::BF16) || !multiplies_bf16() {
-            return false;
-        }
-        let (m, n) = (tile.rows.len(), tile.columns.len());
-        let (a, b) = self.sources(tile, depth.start);
-        // SAFETY: the CPU multiplies words of bf16s; the caller's promise.
-        unsafe {
-            let is_packed = self.is_packed::<Bf16>(tile, &depth, false);
-            if b.along == 2 && !is_packed && self.is_turned::<Bf16>(tile) {
-                return self.turned::<Bf16>(tile, depth, memory, to);
-            }
-            let are_few = m.min(n) <= FEW_DOTS;
-            if !is_packed && a.along == 2 && (are_few && b.along == 2 || m <= few_rows() && b.across == 2) {
-                to.fill(0.0);
-                let of_a = magnitude(&rows(a, m), 0, depth.len());
-                let extents = [m, n, depth.len()];
-                let of_b = if b.along == 2 {
-                    dots::<Bf16>(extents, (a, b), false, to, n)
-                } else {
-                    few(extents, (a, b), to, n)
-                };
-                return of_a.has_normal_products(of_b);
-            }
-            self.all_panels::<Bf16>(tile, depth, false, memory, to)
-        }
-    }
-
-    /// Multiplies few rows by f32s, bf16s or f16s that are contiguous along N, over a range of K. `false` otherwise, and if this CPU
-    /// has no instructions for it; then `to` is unspecified.
-    ///
-    /// # Safety
-    /// The conditions of [`Product::tile`].
-    pub(super) unsafe fn rows_in_registers(
-        &self,
-        tile: &Tile,
-        depth: Range<usize>,
-        memory: &mut WordPanels,
-        to: &mut [f32],
-    ) -> bool {
-        let [m, n, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
+    unsafe fn widened_rows(&self, tile: &Tile, depth: &Range<usize>, memory: &mut WordPanels, to: &mut [f32]) {
+        let extents = [tile.rows.len(), tile.columns.len(), depth.len()];
         let (a, b) = self.sources(tile, depth.start);
         let multiply = match self.b.element {
             ElementType::F32 => widened_rows::<f32>,
             ElementType::BF16 => widened_rows::<bf16>,
-            ElementType::F16 => widened_rows::<f16>,
-            _ => return false,
+            _ => widened_rows::<f16>,
         };
-        let are_f32s = self.b.element == ElementType::F32;
-        // (One row reads f32s in longer pieces.)
-        let least = if are_f32s { 2 } else { 1 };
-        let are_few = (least..=most_widened_rows(are_f32s)).contains(&m) && n >= fewest_columns();
-        let is_along = b.across == self.b.element.size() as isize;
-        if self.patches.is_some() || !are_few || !is_along || !multiplies_halves() {
-            return false;
-        }
-        // SAFETY: the CPU has the instructions; the caller's promise.
+        // SAFETY: the caller's promise.
         unsafe {
             let rows = if (self.a.element, a.along, a.across % 4) == (ElementType::F32, 4, 0) {
                 Matrix { pointer: a.pointer.cast(), row: a.across / 4, column: 1 }
             } else {
-                widened(a, self.a.element, [m, k], memory)
+                widened(a, self.a.element, [extents[0], extents[2]], memory)
             };
-            multiply([m, n, k], rows, b, to);
+            multiply(extents, rows, b, to);
         }
-        true
     }
 
-    /// Multiplies few rows by bf16s or f16s that are contiguous along K, over a range of it, or such rows by few columns. `false`
-    /// otherwise, and if this CPU has no instructions for it; then `to` is unspecified.
-    ///
-    /// # Safety
-    /// The conditions of [`Product::tile`].
-    pub(super) unsafe fn halves_in_registers(
+    unsafe fn widened_dots(
         &self,
+        operand: Operand,
         tile: &Tile,
-        depth: Range<usize>,
+        depth: &Range<usize>,
         memory: &mut WordPanels,
         to: &mut [f32],
-    ) -> bool {
+    ) {
         let [m, n, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
-        if self.patches.is_some() || !multiplies_halves() {
-            return false;
-        }
         let (a, b) = self.sources(tile, depth.start);
-        let are_rows = b.along == 2 && m <= most_rows_of_halves();
-        if !are_rows && (a.along != 2 || n > most_rows_of_halves()) {
-            return false;
-        }
         // Of each operand: its type, how many rows or columns it has, and how far these are from each other in the product.
         let [of_a, of_b] = [(a, self.a.element, m, n), (b, self.b.element, n, 1)];
         let [(few, element, rows, down), (many, of_many, columns, across)] =
-            if are_rows { [of_a, of_b] } else { [of_b, of_a] };
-        let multiply = match of_many {
-            ElementType::BF16 => halves::<bf16>,
-            ElementType::F16 => halves::<f16>,
-            _ => return false,
-        };
-        // SAFETY: the CPU has the instructions; the caller's promise.
+            if operand == Operand::B { [of_a, of_b] } else { [of_b, of_a] };
+        let multiply = if of_many == ElementType::BF16 { halves::<bf16> } else { halves::<f16> };
+        // SAFETY: the caller's promise.
         unsafe {
             let few = widened(few, element, [rows, k], memory);
             multiply([rows, columns, k], few, many, to, [down, across]);
         }
-        true
     }
 
     /// Adds products of 8-bit integers, over a range of K, to the exact sums `to`. `false` if this CPU has no
@@ -231,44 +155,52 @@ impl Product<'_> {
         memory: &mut WordPanels,
         to: &mut [f64],
     ) -> bool {
-        use ElementType::{I8, U8};
-        if !multiplies_integers() {
-            return false;
-        }
         for depth in parts(depth, EXACT) {
-            // The instruction multiplies a signed by an unsigned integer; B's are made what A's are not.
+            let method = Method::of(&self.case(tile, &depth), Cpu::this());
             // SAFETY: the CPU multiplies such words; the caller's promise.
             unsafe {
-                match (self.a.element, self.b.element) {
-                    (I8, b) => self.exact_by_words::<SignedByUnsigned>(tile, depth, b == I8, -128, memory, to),
-                    (_, b) => self.exact_by_words::<UnsignedBySigned>(tile, depth, b == U8, 128, memory, to),
+                match method {
+                    Method::WordDots(WordType::SignedByUnsigned) | Method::Panels(WordType::SignedByUnsigned) => {
+                        self.exact_by_words::<SignedByUnsigned>(method, tile, depth, -128, memory, to);
+                    }
+                    Method::WordDots(_) | Method::Panels(_) => {
+                        self.exact_by_words::<UnsignedBySigned>(method, tile, depth, 128, memory, to);
+                    }
+                    _ => return false,
                 }
             }
         }
         true
     }
 
-    /// Adds products of integers that 32 bits hold. Where B's are `flipped`, each of them is off by 128: A's sums times
+    /// Whether B's integers are signed as A's are, and become what those are not: the instruction multiplies a signed by an
+    /// unsigned integer.
+    fn is_flipped(&self) -> bool {
+        matches!(
+            (self.a.element, self.b.element),
+            (ElementType::I8, ElementType::I8) | (ElementType::U8, ElementType::U8)
+        )
+    }
+
+    /// Adds products of integers that 32 bits hold. If B's are flipped, each of them is off by 128: A's sums times
     /// `correction` are added.
     unsafe fn exact_by_words<W: Avx512<Sum = i32>>(
         &self,
+        method: Method,
         tile: &Tile,
         depth: Range<usize>,
-        flipped: bool,
         correction: i64,
         memory: &mut WordPanels,
         to: &mut [f64],
     ) {
-        let (m, n) = (tile.rows.len(), tile.columns.len());
-        let (a, b) = self.sources(tile, depth.start);
+        let (m, n, flipped) = (tile.rows.len(), tile.columns.len(), self.is_flipped());
         let mut sums = std::mem::take(&mut memory.sums);
         resize(&mut sums, to.len(), 0);
         // SAFETY: the caller's promise.
         unsafe {
-            let is_packed = self.is_packed::<W>(tile, &depth, flipped);
-            if !is_packed && a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
+            if matches!(method, Method::WordDots(_)) {
                 sums.fill(0);
-                dots::<W>([m, n, depth.len()], (a, b), flipped, &mut sums, n);
+                dots::<W>([m, n, depth.len()], self.sources(tile, depth.start), flipped, &mut sums, n);
             } else {
                 self.all_panels::<W>(tile, depth.clone(), flipped, memory, &mut sums);
             }
@@ -302,16 +234,17 @@ impl Product<'_> {
     }
 
     /// Whether all columns of a tile were packed before the run.
-    fn is_packed<W: Words>(&self, tile: &Tile, depth: &Range<usize>, flipped: bool) -> bool {
-        let has = |panels: &WholePanels, part| panels.of::<W>(tile, &part, flipped).is_some();
-        self.whole_panels.is_some_and(|panels| parts(depth.clone(), DEEP).all(|part| has(panels, part)))
-    }
-
-    /// Whether A is what is packed for a tile: where B's columns are needed for few rows only.
-    fn is_turned<W: Words>(&self, tile: &Tile) -> bool {
-        let least = if W::tiles().is_some() { FEW_BESIDE_TILES } else { FEW_DOTS };
-        let m = tile.rows.len();
-        self.patches.is_none() && tile.is_alone && least < m && m < MANY
+    pub(super) fn is_prepacked(&self, words: WordType, tile: &Tile, depth: &Range<usize>) -> bool {
+        fn has<W: Words>(panels: &WholePanels, tile: &Tile, depth: &Range<usize>, flipped: bool) -> bool {
+            parts(depth.clone(), DEEP).all(|part| panels.of::<W>(tile, &part, flipped).is_some())
+        }
+        self.whole_panels.is_some_and(|panels| match words {
+            WordType::F32 => has::<F32>(panels, tile, depth, false),
+            WordType::F32ByAvx2 => has::<F32ByAvx2>(panels, tile, depth, false),
+            WordType::Bf16 => has::<Bf16>(panels, tile, depth, false),
+            WordType::SignedByUnsigned => has::<SignedByUnsigned>(panels, tile, depth, self.is_flipped()),
+            WordType::UnsignedBySigned => has::<UnsignedBySigned>(panels, tile, depth, self.is_flipped()),
+        })
     }
 
     /// Multiplies over a range of K, one part after another. `false` if a subnormal number may be in it or come of it; then `to`
@@ -338,7 +271,7 @@ impl Product<'_> {
 
     /// The same sums as those of [`all_panels`](Self::all_panels), of a B that is contiguous along K and stays where it is: the
     /// product's transpose, with A in panels.
-    unsafe fn turned<W: Words>(
+    unsafe fn transposed<W: Words>(
         &self,
         tile: &Tile,
         depth: Range<usize>,
@@ -452,6 +385,28 @@ unsafe fn widened(of: Source, element: ElementType, [rows, k]: [usize; 2], memor
         unsafe { f32::load(element, of.at(0, i), of.along / element.size() as isize, to) };
     }
     Matrix { pointer: to.as_ptr(), row: k as isize, column: 1 }
+}
+
+impl Cpu {
+    /// This CPU.
+    pub(super) fn this() -> &'static Self {
+        static THIS: LazyLock<Cpu> = LazyLock::new(|| Cpu {
+            f32s: if multiplies_f32() {
+                Some(WordType::F32)
+            } else {
+                multiplies_f32_by_avx2().then_some(WordType::F32ByAvx2)
+            },
+            bf16s: multiplies_bf16(),
+            integers: multiplies_integers(),
+            most_dots_of_bf16s: if Bf16::tiles().is_some() { FEW_BESIDE_TILES } else { FEW },
+            most_paired_rows: few_rows(),
+            most_widened_f32s: if multiplies_halves() { most_widened_rows(true) } else { 0 },
+            most_widened_halves: if multiplies_halves() { most_widened_rows(false) } else { 0 },
+            fewest_widened_columns: fewest_columns(),
+            most_widened_dots: if multiplies_halves() { most_rows_of_halves() } else { 0 },
+        });
+        &THIS
+    }
 }
 
 /// Adds integers, each and a number of the whole row, to exact sums.

@@ -7,6 +7,7 @@ pub(crate) mod arguments;
 pub(crate) mod element;
 pub(crate) mod epilogue;
 pub(crate) mod needed;
+pub(crate) mod origin;
 pub(crate) mod reducers;
 pub(crate) mod symbol;
 pub(crate) mod tail;
@@ -14,6 +15,7 @@ pub(crate) mod text;
 
 use epilogue_runtime::Source;
 
+use self::origin::{origin_of_kernel, origin_of_tree};
 use self::symbol::{later_symbol, symbol};
 use self::text::Emitted;
 use super::kernel::ArgumentViews;
@@ -34,7 +36,8 @@ pub(crate) fn emit(phases: &Phases, key: &KernelKey, views: ArgumentViews) -> Re
     let refused = |reason| Error::NoKernel { kernel: key.to_string(), reason };
     let of = phases.computation(key.in_tile()).ok_or_else(|| refused(NOT_IN_TILE))?;
     let symbol = symbol(of.tree, key);
-    let emitted = key.of_family().emit(&of, views, &symbol).map_err(refused)?;
+    let mut emitted = key.of_family().emit(&of, views, &symbol).map_err(refused)?;
+    emitted.source.origin = Some(origin_of_kernel(origin_of_tree(&phases.tree), key, views));
     Ok(emitted.with_places(of.tree, views))
 }
 

@@ -11,7 +11,6 @@ use crate::gemm::Builder;
 use crate::gemm::emit::emit;
 use crate::gemm::emit::symbol::symbol;
 use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitKind};
-use crate::gemm::model::choice::Chosen;
 use crate::gemm::problem::{Arithmetic, Formats, Major, OperandLayout};
 
 #[test]
@@ -45,8 +44,7 @@ fn digits_change_the_type_of_a_field() {
         let device = Device::emulated(arch).expect("a device");
         let builder = Builder::<()>::new(&device, tree.clone()).elements(BF16, BF16);
         let choice = builder.problem(4096, 4096, 4096).choose().expect("a choice");
-        let Chosen::Gpu(gpu) = &choice.kind else { panic!("a GPU has kernels") };
-        let mut key = gpu.chosen.key;
+        let mut key = choice.kernel().expect("a GPU has kernels").key;
         if let KernelKey::Sm90(key) = &mut key {
             key.direct = direct;
         }

@@ -1,4 +1,4 @@
-//! The kernel that a plan uses, and why it was chosen.
+//! The kernel that a GPU's plan uses, and why it was chosen.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,25 +10,6 @@ use super::later::Later;
 use super::repacking::Unreachable;
 use crate::gemm::families::FAMILIES;
 use crate::gemm::kernel::Finish;
-
-/// The choice of a kernel, with the model's ranking of the others.
-#[derive(Clone, Debug)]
-pub struct Choice {
-    pub(crate) kind: Chosen,
-    /// The launches after the product's, if later phases are computed so.
-    pub(crate) later: Option<Later>,
-    /// Why later phases are not computed in the tile, where no kernel does.
-    pub(crate) not_in_tile: Option<String>,
-}
-
-/// What was chosen.
-#[derive(Clone, Debug)]
-pub(crate) enum Chosen {
-    /// The CPU device's tile, in rows and columns.
-    Cpu { tile: (usize, usize) },
-    /// A GPU kernel.
-    Gpu(Box<ChosenKernel>),
-}
 
 /// A GPU kernel that was chosen among candidates.
 #[derive(Clone, Debug)]
@@ -44,6 +25,10 @@ pub(crate) struct ChosenKernel {
     pub(crate) limits: Vec<String>,
     /// The part of the product that elements need, by their positions.
     pub(crate) needed: f64,
+    /// The launches after the product's, if later phases are computed so.
+    pub(crate) later: Option<Later>,
+    /// Why later phases are not computed in the tile, if no kernel does.
+    pub(crate) not_in_tile: Option<String>,
     /// The result of measurements.
     pub(crate) tuning: Tuning,
 }
@@ -89,6 +74,8 @@ pub(crate) enum Tuning {
     /// Nothing was measured: the model chose.
     #[default]
     None,
+    /// It is about to be measured.
+    Contender,
     /// The chosen kernel was the fastest.
     Measured { microseconds: f64 },
     /// A measurement was found, but is not used: the model chose.
@@ -114,11 +101,16 @@ impl ChosenKernel {
         std::iter::once(&self.chosen).chain(self.candidates.iter()).filter(suits)
     }
 
-    /// The choice among the kernels whose clusters every GPU can run; `None` if the user asked for this one.
-    pub(crate) fn portable(&self) -> Option<Self> {
+    /// Whether no other kernel may take the place of this one.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.asked || self.tuning == Tuning::Contender
+    }
+
+    /// The choice among kernels with clusters that every GPU can run; `reason`: why this one's can't be.
+    pub(crate) fn portable(&self, reason: &str) -> Option<Self> {
         let candidates: Arc<[Candidate]> = self.candidates.iter().filter(|c| c.is_portable()).cloned().collect();
-        let chosen = candidates.first().filter(|_| !self.asked)?.clone();
-        Some(Self { chosen, candidates, tuning: Tuning::None, ..self.clone() })
+        let (chosen, not_in_tile) = (candidates.first()?.clone(), Some(reason.to_owned()));
+        Some(Self { chosen, candidates, not_in_tile, tuning: Tuning::None, ..self.clone() })
     }
 
     /// The best kernel of those that leave later phases to launches of their own. With `same_tile`, as above.
@@ -129,106 +121,30 @@ impl ChosenKernel {
     }
 }
 
-impl Choice {
-    /// Rows and columns of the tile; per-tile partials have one entry for each such tile.
-    #[must_use]
-    pub fn tile(&self) -> (usize, usize) {
-        match &self.kind {
-            Chosen::Cpu { tile } => *tile,
-            Chosen::Gpu(gpu) => gpu.chosen.key.tile(),
+/// The candidates worth measuring of these, which are in the model's order; see [`Choice`](crate::gemm::Choice).
+pub(crate) fn shortlist(candidates: &[Candidate]) -> Vec<Candidate> {
+    let (most, of_one_tile) = SHORTLIST;
+    let mut list: Vec<Candidate> = Vec::new();
+    for candidate in candidates {
+        let near = list.first().is_none_or(|best| candidate.microseconds <= 2.0 * best.microseconds);
+        let alike = |c: &&Candidate| c.key.tile() == candidate.key.tile() && c.key.family() == candidate.key.family();
+        if near && list.len() < most && list.iter().filter(alike).count() < of_one_tile {
+            list.push(candidate.clone());
         }
     }
-
-    /// The chosen kernel; `None` on the CPU, which has no kernels.
-    #[must_use]
-    pub fn kernel(&self) -> Option<&Candidate> {
-        match &self.kind {
-            Chosen::Cpu { .. } => None,
-            Chosen::Gpu(gpu) => Some(&gpu.chosen),
-        }
+    // So measuring also shows whether copies of the operands are worth their time.
+    let direct = candidates.iter().find(|candidate| candidate.repacking.is_none());
+    if let Some(direct) = direct.filter(|_| list.iter().all(|candidate| !candidate.repacking.is_none())) {
+        list.truncate(most - 1);
+        list.push(direct.clone());
     }
-
-    /// All kernels that could run the product, best first by the model; empty on the CPU.
-    #[must_use]
-    pub fn candidates(&self) -> &[Candidate] {
-        match &self.kind {
-            Chosen::Cpu { .. } => &[],
-            Chosen::Gpu(gpu) => &gpu.candidates,
-        }
-    }
-    /// The candidates worth measuring, best first: at most two for each tile and eight in all, and none that the model
-    /// predicts to take more than twice the time of the best. If all of these need copies of the operands, the best
-    /// that needs none is added.
-    #[must_use]
-    pub fn shortlist(&self) -> Vec<Candidate> {
-        let (most, of_one_tile) = SHORTLIST;
-        let mut list: Vec<Candidate> = Vec::new();
-        for candidate in self.candidates() {
-            let near = list.first().is_none_or(|best| candidate.microseconds <= 2.0 * best.microseconds);
-            let alike =
-                |c: &&Candidate| c.key.tile() == candidate.key.tile() && c.key.family() == candidate.key.family();
-            if near && list.len() < most && list.iter().filter(alike).count() < of_one_tile {
-                list.push(candidate.clone());
-            }
-        }
-        // So measuring also shows whether copies of the operands are worth their time.
-        let direct = self.candidates().iter().find(|candidate| candidate.repacking.is_none());
-        if let Some(direct) = direct.filter(|_| list.iter().all(|candidate| !candidate.repacking.is_none())) {
-            list.truncate(most - 1);
-            list.push(direct.clone());
-        }
-        list
-    }
+    list
 }
 
-impl Choice {
-    /// Where later phases are computed, and why not elsewhere.
-    fn finish(&self, f: &mut fmt::Formatter<'_>, later: &Later, gpu: &ChosenKernel) -> fmt::Result {
-        let chosen = Finish::of(gpu.chosen.key.within());
-        match chosen {
-            Finish::Tile => {
-                write!(f, "; its {} phases follow one another in the tile, where its lines are whole", later.phases)?;
-            }
-            Finish::Cluster => write!(
-                f,
-                "; its {} phases follow one another in the tiles of a cluster, whose blocks exchange their parts of whole lines",
-                later.phases
-            )?,
-            Finish::SecondLaunch => write!(f, "; {later}")?,
-        }
-        for (finish, there) in [
-            (Finish::Tile, "in one tile"),
-            (Finish::Cluster, "in a cluster's tiles"),
-            (Finish::SecondLaunch, "with launches of their own"),
-        ] {
-            let best = gpu.candidates.iter().find(|candidate| Finish::of(candidate.key.within()) == finish);
-            if let Some(best) = best.filter(|_| finish != chosen) {
-                write!(f, "; {there}, about {:.1} us in all", best.microseconds)?;
-            }
-        }
-        match &self.not_in_tile {
-            Some(reason) => write!(f, "; not in one tile: {reason}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            Chosen::Cpu { tile: (m, n) } => write!(f, "CPU, tiles of {m}x{n}")?,
-            Chosen::Gpu(gpu) => gpu.fmt(f)?,
-        }
-        match (&self.later, &self.kind) {
-            (Some(later), Chosen::Gpu(gpu)) => self.finish(f, later, gpu),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for ChosenKernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chosen, candidates, asked, limits, needed, tuning, finish: _ } = self;
+impl ChosenKernel {
+    /// The kernel of the product, how else rows are picked, and how it was chosen.
+    fn kernel(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { chosen, candidates, asked, limits, needed, tuning, .. } = self;
         write!(f, "{chosen}")?;
         for way in Picking::all().filter(|way| Picking::of(chosen).is_some_and(|of| of != *way)) {
             if let Some(best) = candidates.iter().find(|candidate| Picking::of(candidate) == Some(way)) {
@@ -245,7 +161,7 @@ impl fmt::Display for ChosenKernel {
             return write!(f, " (as asked)");
         }
         match tuning {
-            Tuning::None => {}
+            Tuning::None | Tuning::Contender => {}
             Tuning::Measured { microseconds } => {
                 return write!(f, "; measured: {microseconds:.1} us, the fastest");
             }
@@ -260,5 +176,42 @@ impl fmt::Display for ChosenKernel {
             }
             None => write!(f, "; no other tile fits"),
         }
+    }
+
+    /// Where later phases are computed, and why not elsewhere.
+    fn finish(&self, f: &mut fmt::Formatter<'_>, later: &Later) -> fmt::Result {
+        let chosen = Finish::of(self.chosen.key.within());
+        match chosen {
+            Finish::Tile => {
+                write!(f, "; its {} phases follow one another in the tile, where its lines are whole", later.phases)?;
+            }
+            Finish::Cluster => write!(
+                f,
+                "; its {} phases follow one another in the tiles of a cluster, whose blocks exchange their parts of whole lines",
+                later.phases
+            )?,
+            Finish::SecondLaunch => write!(f, "; {later}")?,
+        }
+        for (finish, there) in [
+            (Finish::Tile, "in one tile"),
+            (Finish::Cluster, "in a cluster's tiles"),
+            (Finish::SecondLaunch, "with launches of their own"),
+        ] {
+            let best = self.candidates.iter().find(|candidate| Finish::of(candidate.key.within()) == finish);
+            if let Some(best) = best.filter(|_| finish != chosen) {
+                write!(f, "; {there}, about {:.1} us in all", best.microseconds)?;
+            }
+        }
+        match &self.not_in_tile {
+            Some(reason) => write!(f, "; not in one tile: {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ChosenKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kernel(f)?;
+        self.later.as_ref().map_or(Ok(()), |later| self.finish(f, later))
     }
 }

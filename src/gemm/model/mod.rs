@@ -15,7 +15,6 @@ pub(crate) mod select;
 pub(crate) mod selection;
 
 pub use candidate::{Bound, Candidate};
-pub use choice::Choice;
 pub use constants::LaunchConstants;
 pub(crate) use later::Later;
 pub use machine::Machine;

@@ -1,7 +1,10 @@
 //! Selects a kernel of any family: the one that the model ranks best, or the one that was asked for.
 
+use std::sync::Arc;
+
 use super::candidate::Candidate;
 use super::choice::{ChosenKernel, Tuning};
+use super::later::Later;
 use super::machine::Machine;
 use super::needed::needed_share;
 use super::selection::{Part, Request, Selection};
@@ -15,13 +18,13 @@ use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 const NO_TILE: &str = "the epilogue needs more than any tile leaves";
 
 impl<'a> Selection<'a> {
-    /// A selection for a product; `later`: the time of the launches after the product's.
+    /// A selection for a product; `later`: the launches after the product's.
     pub(crate) fn of(
         machine: &'a Machine,
         phases: &'a Phases,
         problem: Problem,
         (layouts, arithmetic): ((OperandLayout, OperandLayout), Arithmetic),
-        later: f64,
+        later: Option<&'a Later>,
     ) -> Self {
         let own = Self { machine, phases, problem, layouts, arithmetic, later, has_clusters: false };
         Self { has_clusters: own.families().any(Family::has_clusters), ..own }
@@ -36,7 +39,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Why no kernel computes all phases in its tile; `None` if that isn't to be said.
-    pub(crate) fn why_not_in_tile(&self) -> Option<String> {
+    fn why_not_in_tile(&self) -> Option<String> {
         let way = self.ways(Some(Finish::Tile)).map_err(|error| match error {
             Error::NotInTile { reason, .. } => Some(reason),
             _ => None,
@@ -96,9 +99,12 @@ impl<'a> Selection<'a> {
             candidate.key = candidate.key.with(switches);
         }
         let limits = self.families().flat_map(|family| family.limits(self)).collect();
-        let (finish, candidates, tuning) = (request.finish, candidates.into(), Tuning::None);
+        let (finish, candidates, tuning) = (request.finish, Arc::<[Candidate]>::from(candidates), Tuning::None);
         let needed = needed_share(self.phases.first(), &self.problem.shared_alike());
-        Ok(ChosenKernel { chosen, candidates, asked, finish, limits, needed, tuning })
+        let not_in_tile =
+            if candidates.iter().any(|candidate| candidate.key.in_tile()) { None } else { self.why_not_in_tile() };
+        let later = self.later.cloned();
+        Ok(ChosenKernel { chosen, candidates, asked, finish, limits, needed, later, not_in_tile, tuning })
     }
 
     /// The kernel that the user described: of the family with knobs of its own, or the better of all families'. Where none has

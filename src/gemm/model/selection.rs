@@ -1,6 +1,7 @@
 //! The subject of a selection: product, machine, request, and the ways in which later phases can be computed.
 
 use super::candidate::Candidate;
+use super::later::Later;
 use super::machine::Machine;
 use crate::ElementType;
 use crate::evt::{Phases, ValidTree, WholeLines};
@@ -39,8 +40,8 @@ pub(crate) struct Selection<'a> {
     pub(crate) problem: Problem,
     pub(crate) layouts: (OperandLayout, OperandLayout),
     pub(crate) arithmetic: Arithmetic,
-    /// The time of the launches after the product's, if there are any.
-    pub(crate) later: f64,
+    /// The launches after the product's, if there are any.
+    pub(crate) later: Option<&'a Later>,
     /// Whether a family that multiplies these operands on this machine has clusters.
     pub(crate) has_clusters: bool,
 }
@@ -84,7 +85,8 @@ impl<'a> Selection<'a> {
     /// # Errors
     /// [`Error::NothingToFinish`], [`Error::NotInTile`], [`Error::NotInCluster`].
     pub(crate) fn ways(&self, asked: Option<Finish>) -> Result<Vec<Part<'a>>, Error> {
-        let launches = Part { tree: self.phases.first(), lines: None, later: self.later };
+        let later = self.later.map_or(0.0, |later| later.microseconds);
+        let launches = Part { tree: self.phases.first(), lines: None, later };
         let epilogue = launches.tree.name();
         // What is one value a line, the blocks compute that complete the reductions: nothing is cheaper.
         let more = self.phases.passes().len() > 1;

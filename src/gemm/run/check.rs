@@ -14,7 +14,7 @@ use crate::gemm::kernel::views::bit;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits, shape_of, tensor_of};
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::placing::Scattered;
-use crate::gemm::problem::{Error, Grouping, Left, Problem, Right, ScatterError};
+use crate::gemm::problem::{Error, Grouping, Left, Problem, Purpose, Right, ScatterError};
 use crate::{Argument, ElementType};
 
 /// Checks A and B: their number, devices and element types. ([`Problem::of`] checks their shapes.)
@@ -38,6 +38,17 @@ pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right
         operand(device, name, tensor, needed)?;
     }
     Ok(())
+}
+
+/// Checks that every packed B is packed for what is computed.
+///
+/// # Errors
+/// [`Error::OtherPacking`].
+pub(crate) fn packing(b: &Right<'_>, needed: Purpose) -> Result<(), Error> {
+    match b.packed().iter().find(|packed| packed.purpose != needed) {
+        None => Ok(()),
+        Some(packed) => Err(Error::OtherPacking { given: packed.purpose.to_string(), needed: needed.to_string() }),
+    }
 }
 
 /// The scales of the operands' blocks, under their names.

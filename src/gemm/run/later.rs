@@ -26,7 +26,7 @@ use crate::variants::Variants;
 pub(crate) struct LaterKernel {
     key: LaterKey,
     pub(crate) emitted: Arc<Emitted>,
-    kernel: Kernel,
+    pub(crate) kernel: Kernel,
 }
 
 impl LaterKernel {

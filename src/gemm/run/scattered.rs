@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use epilogue_runtime::DeviceTensor;
+
 use super::later::{OwnArgument, borrowed};
 use crate::Argument;
 use crate::evt::{BroadcastClass, ValidTree};
 use crate::exhaustion::try_repeated;
-use crate::gemm::cpu;
 use crate::gemm::problem::{Error, Left, ScatterError};
 
 /// Where the rows of a product are in the outputs.
@@ -57,14 +58,15 @@ impl Placed {
         Ok(Some(Self { rows, outputs, names }))
     }
 
-    /// Has outputs written with rows in their order, and then places these.
+    /// Has outputs written with rows in their order, then has `place` copy each row where it belongs.
     ///
     /// # Errors
-    /// Those of `execute`; there is not enough memory.
+    /// The errors of `execute` and `place`; too little memory.
     pub(crate) fn write(
         &self,
         arguments: &[Argument<'_>],
         execute: impl FnOnce(&[Argument<'_>]) -> Result<(), Error>,
+        place: impl Fn(&DeviceTensor, &[Option<usize>], &DeviceTensor) -> epilogue_runtime::Result<()>,
     ) -> Result<(), Error> {
         let in_order = |(i, argument): (usize, &Argument<'_>)| {
             Ok(match argument {
@@ -82,7 +84,7 @@ impl Placed {
         execute(&borrowed(&mut own))?;
         for i in &self.outputs {
             if let (OwnArgument::Output(computed), Argument::Output(output)) = (&own[*i], &arguments[*i]) {
-                cpu::scattered(computed, &self.rows, output)?;
+                place(computed, &self.rows, output)?;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use epilogue_runtime::Arch;
 use expect_test::expect_file;
 
 use super::*;
@@ -348,9 +349,13 @@ fn the_documentation_says_what_plans_do() {
 /// GPUs that can't be emulated have the knobs of sm_80: code for sm_90a runs only on that compute capability.
 #[test]
 fn other_gpus_are_as_sm_80() {
+    let lacks = |arch, knob| {
+        let target = epilogue_runtime::bundle::Builder::new().target(arch).expect("a target");
+        devices::list::of(&target).lacks(knob)
+    };
     for arch in [Arch::SM_86, Arch::SM_89, Arch::SM_90, Arch::SM_100A] {
         for knob in Knob::ALL {
-            assert_eq!(missing(Some(arch), knob), missing(Some(Arch::SM_80), knob), "{knob} on {arch}");
+            assert_eq!(lacks(arch, knob), lacks(Arch::SM_80, knob), "{knob} on {arch}");
         }
     }
 }

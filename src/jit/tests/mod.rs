@@ -1,12 +1,11 @@
 //! Machine code against scalar code, and against another assembler.
 
-mod encoding;
 mod functions;
 mod random;
 mod rows;
 mod safety;
 
-use super::assembler::Width;
+use super::x86_64::Width;
 use super::{ARGUMENTS, Body, Kernel};
 
 /// The code of a body; `None` if this CPU has no vectors for it, and nothing can be tested.
@@ -20,7 +19,7 @@ fn compiled(body: &Body) -> Option<Kernel> {
 /// The code of a body in vectors of every width that this CPU has.
 fn of_widths(body: &Body) -> Vec<Kernel> {
     let kernels =
-        [Width::Bits256, Width::Bits512].into_iter().filter_map(|width| Kernel::of_width(body, width)).collect();
+        [Width::Bits256, Width::Bits512].into_iter().filter_map(|width| Kernel::at_level(body, width)).collect();
     let _ = compiled(body);
     kernels
 }

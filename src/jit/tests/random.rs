@@ -1,6 +1,6 @@
 //! Random bodies against an interpreter that knows nothing of registers and vectors.
 
-use super::super::body::{Argument, Node};
+use super::super::body::{Argument, Node, Target};
 use super::{numbers, of_widths, same};
 use crate::jit::{Binary, Body, Lane, Unary, Value};
 
@@ -14,6 +14,7 @@ fn evaluate(body: &Body, load: impl Fn(usize) -> u32) -> Vec<u32> {
         values.push(match node {
             Node::Constant(constant) => *constant as u32,
             Node::Load(argument) => load(*argument),
+            Node::Held(_) => panic!("only row programs have these"),
             Node::Select(c, a, b) => {
                 if bits(c) != 0 {
                     bits(a)
@@ -190,11 +191,11 @@ fn random_bodies_give_what_their_nodes_say() {
                 Argument::Cyclic => want[argument][lane % period],
                 Argument::Uniform => want[argument][0],
                 Argument::Counter => want[argument][0].wrapping_add(lane as u32),
-                Argument::Held(_) | Argument::Place(_) | Argument::State(..) => panic!("only row programs have these"),
             });
-            for (argument, value) in &body.stores {
-                let place = if body.arguments[*argument] == Argument::Cyclic { lane % period } else { lane };
-                want[*argument][place] = values[value.index()];
+            for (target, value) in &body.stores {
+                let Target::Argument(argument) = *target else { panic!("only row programs have these") };
+                let place = if body.arguments[argument] == Argument::Cyclic { lane % period } else { lane };
+                want[argument][place] = values[value.index()];
             }
         }
         for kernel in kernels {

@@ -1,6 +1,6 @@
 //! Row programs against plain loops.
 
-use super::super::assembler::Width;
+use super::super::x86_64::Width;
 use super::{numbers, same};
 use crate::jit::{Binary, Body, Lane, RowKernel, RowProgram, Unary};
 use crate::simd::stream::Fence;
@@ -8,7 +8,7 @@ use crate::simd::stream::Fence;
 /// The code of a program in vectors of every width that this CPU has and that can do it.
 fn of_widths(program: &RowProgram) -> Vec<(Width, RowKernel)> {
     let widths = [Width::Bits256, Width::Bits512];
-    widths.into_iter().filter_map(|width| Some((width, RowKernel::of_width(program, width)?))).collect()
+    widths.into_iter().filter_map(|width| Some((width, RowKernel::at_level(program, width)?))).collect()
 }
 
 /// Combines lanes that are `lanes` apart in their order, and then neighbours.
@@ -72,13 +72,10 @@ fn check(count: usize, lanes: u32, narrow: bool, random: &mut fastrand::Rng) -> 
         let (mut y, mut counted) = (vec![7f32; ROWS * apart], vec![7i32; ROWS * apart]);
         let mut narrowed = vec![half::bf16::ONE; ROWS * apart];
         let (a, first) = (x.as_ptr().cast::<u8>().cast_mut(), [5i32]);
-        let none = std::ptr::null_mut::<u8>();
-        // Each place and state has an argument without an address, in the order in which they were made.
-        let mut addresses = vec![(a, 4 * apart), (none, 0), (none, 0), (none, 0)];
-        addresses.extend([(none, 0), (none, 0), (none, 0), (scale.as_ptr().cast_mut().cast(), 0)]);
+        let mut addresses = vec![(a, 4 * apart), (scale.as_ptr().cast_mut().cast(), 0)];
         addresses.extend([(sums.as_mut_ptr().cast(), 4), (products.as_mut_ptr().cast(), 4)]);
         addresses.extend([(bits.as_mut_ptr().cast(), 4), (halves.as_mut_ptr().cast(), 2), (bytes.as_mut_ptr(), 1)]);
-        addresses.extend([(none, 0), (a, 4 * apart), (none, 0), (first.as_ptr().cast_mut().cast(), 0)]);
+        addresses.extend([(a, 4 * apart), (first.as_ptr().cast_mut().cast(), 0)]);
         addresses.extend([(y.as_mut_ptr().cast(), 4 * apart), (counted.as_mut_ptr().cast(), 4 * apart)]);
         if narrow {
             addresses.push((narrowed.as_mut_ptr().cast(), 2 * apart));
@@ -181,22 +178,22 @@ fn rows_are_summed_as_doubles() {
             let identity = if largest { f32::NEG_INFINITY } else { f32::INFINITY };
             body.extreme(&mut program, largest, identity.to_bits(), a)
         });
-        let each = body.count_arguments();
+        let each = body.arguments.len();
         program.each(body);
         let mut body = Body::default();
         let mut stored = Vec::new();
         for place in [sum, squares, product] {
             let total = body.held(place);
-            stored.push(body.count_arguments());
+            stored.push(body.arguments.len());
             body.store(Lane::F64, total);
         }
         for extreme in [largest, least] {
             let total = extreme.value(&mut body);
             let total = body.unary(Unary::WidenLow, total);
-            stored.push(body.count_arguments());
+            stored.push(body.arguments.len());
             body.store(Lane::F64, total);
         }
-        let arguments = each + body.count_arguments();
+        let arguments = each + body.arguments.len();
         program.once(body);
         let special = [f32::NAN, -f32::NAN, 0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY];
         let mut x = numbers(&mut random, ROWS * count);

@@ -1,6 +1,6 @@
 //! Code touches no memory but its lanes, and no memory is writable and executable.
 
-use super::super::assembler::Width;
+use super::super::x86_64::Width;
 use super::{compiled, of_widths};
 use crate::jit::{Binary, Body, Lane, RowKernel, RowProgram};
 
@@ -77,15 +77,14 @@ fn rows_touch_nothing_beyond_their_lanes() {
         body.combine(Binary::Add, 0, a, total, Some(16));
         program.each(body);
         for width in [Width::Bits256, Width::Bits512] {
-            let Some(kernel) = RowKernel::of_width(&program, width) else { continue };
+            let Some(kernel) = RowKernel::at_level(&program, width) else { continue };
             let mut addresses = Vec::new();
             for ((memory, size), bytes) in pages.iter_mut().zip(sizes) {
                 memory[..*size].fill(0x5a);
                 // SAFETY: it is within the page, which has room for two rows.
                 addresses.push(unsafe { memory.as_mut_ptr().add(*size - 2 * bytes * lanes) });
             }
-            addresses.push(std::ptr::null_mut());
-            let apart: Vec<isize> = sizes.iter().map(|bytes| (bytes * lanes) as isize).chain([0]).collect();
+            let apart: Vec<isize> = sizes.iter().map(|bytes| (bytes * lanes) as isize).collect();
             // SAFETY: there is room for two rows up to each page's end.
             unsafe { kernel.run(&mut addresses, &apart, 2) };
             for ((memory, size), bytes) in pages.iter().zip(sizes) {

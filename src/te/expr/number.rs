@@ -1,8 +1,9 @@
-//! Rounding to element types, and the bit patterns of narrow floats. Every target of a loop program uses these.
+//! Rounding to element types. Every target of a loop program uses it.
 
 use half::{bf16, f16};
 
 use crate::ElementType;
+use crate::simd::convert::{integer_to_odd, to_odd};
 
 /// The nearest value of a floating-point type, ties to even. 8-bit floats saturate, also for infinities. Other types
 /// give `x` unchanged.
@@ -30,28 +31,6 @@ pub(crate) fn round_integer(element: ElementType, x: i64) -> f64 {
     }
 }
 
-/// Rounds to f32 by "round to odd": an inexact result is truncated and gets an odd last bit. Rounding that again to
-/// fewer bits then gives the same as a single rounding. (`half`'s own conversions from f64 drop the low half of the
-/// significand.)
-fn to_odd(x: f64) -> f32 {
-    #[expect(clippy::cast_possible_truncation)]
-    let near = x as f32;
-    if f64::from(near) == x || x.is_nan() {
-        return near;
-    }
-    let bits = near.to_bits();
-    let towards_zero = if f64::from(near.abs()) > x.abs() { bits - 1 } else { bits };
-    f32::from_bits(towards_zero | 1)
-}
-
-/// Round to odd from 64-bit integers to f64.
-fn integer_to_odd(x: i64) -> f64 {
-    let exact = x.unsigned_abs() < 1 << 53;
-    // The lowest 11 bits are below an f64's last one for the largest integers; any that is set makes bit 11 odd.
-    let odd = if exact { x } else { (x & !0x7ff) | (i64::from(x & 0x7ff != 0) << 11) };
-    odd as f64
-}
-
 /// Rounds to a float of `mantissa` stored bits whose smallest normal exponent is `lowest`; beyond `largest` it saturates.
 fn narrow(x: f64, mantissa: i32, lowest: i32, largest: f64) -> f64 {
     if x == 0.0 || x.is_nan() {
@@ -65,67 +44,30 @@ fn narrow(x: f64, mantissa: i32, lowest: i32, largest: f64) -> f64 {
     ((x / unit).round_ties_even() * unit).clamp(-largest, largest)
 }
 
-/// The bits of a value that an 8-bit float represents exactly.
-#[must_use]
-pub(crate) fn encode_f8(element: ElementType, x: f64) -> u8 {
-    let (mantissa, lowest) = if element == ElementType::F8E4M3 { (3, -6) } else { (2, -14) };
-    let sign = u8::from(x.is_sign_negative()) << 7;
-    let x = x.abs();
-    if x.is_nan() {
-        return 0x7f | sign;
-    }
-    if x == 0.0 {
-        return sign;
-    }
-    let exponent = libm::ilogb(x).max(lowest);
-    // The significand as an integer: with the hidden bit for normal values.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^(mantissa + 1)")]
-    let significand = (x / libm::ldexp(1.0, exponent - mantissa)) as u8;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 31")]
-    let biased = (exponent - lowest) as u8;
-    sign | ((biased << mantissa) + significand)
-}
-
-/// The value of the bits of an 8-bit float.
-#[must_use]
-pub(crate) fn decode_f8(element: ElementType, bits: u8) -> f64 {
-    let e4m3 = element == ElementType::F8E4M3;
-    let (mantissa, lowest) = if e4m3 { (3, -6) } else { (2, -14) };
-    let magnitude = bits & 0x7f;
-    let (exponent, fraction) = (magnitude >> mantissa, magnitude & ((1 << mantissa) - 1));
-    let value = if e4m3 && magnitude == 0x7f || !e4m3 && magnitude > 0x7c {
-        f64::NAN
-    } else if !e4m3 && magnitude == 0x7c {
-        f64::INFINITY
-    } else if exponent == 0 {
-        libm::ldexp(f64::from(fraction), lowest - mantissa)
-    } else {
-        libm::ldexp(f64::from(fraction | 1 << mantissa), lowest - mantissa + i32::from(exponent) - 1)
-    };
-    if bits & 0x80 == 0 { value } else { -value }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lane::element::{E4M3, E5M2};
+    use crate::simd::convert::Widen as _;
 
     #[test]
-    fn eight_bit_floats_round_trip() {
-        for element in [ElementType::F8E4M3, ElementType::F8E5M2] {
-            for bits in 0..=u8::MAX {
-                let value = decode_f8(element, bits);
-                if value.is_nan() {
-                    assert!(decode_f8(element, encode_f8(element, value)).is_nan());
-                } else if value.is_finite() {
-                    assert_eq!(encode_f8(element, value), bits, "{element} {bits:#x}");
-                    assert_eq!(round(element, value), value);
+    fn eight_bit_floats_are_their_own_nearest() {
+        for bits in 0..=u8::MAX {
+            let (narrow, wide) = (E4M3(bits), E5M2(bits));
+            for (element, value, nearest) in [
+                (ElementType::F8E4M3, narrow.widen(), E4M3::of(narrow.widen()).0),
+                (ElementType::F8E5M2, wide.widen(), E5M2::of(wide.widen()).0),
+            ] {
+                if value.is_finite() {
+                    assert_eq!(nearest, bits, "{element} {bits:#x}");
+                    assert_eq!(round(element, value.into()), f64::from(value));
                 }
             }
         }
         assert_eq!(round(ElementType::F8E4M3, 1e9), 448.0);
         assert_eq!(round(ElementType::F8E5M2, f64::NEG_INFINITY), -57344.0);
-        assert_eq!(decode_f8(ElementType::F8E4M3, 0x7e), 448.0);
-        assert_eq!(decode_f8(ElementType::F8E4M3, 0x01), 1.0 / 512.0);
+        assert_eq!(E4M3(0x7e).widen(), 448.0);
+        assert_eq!(E4M3(0x01).widen(), 1.0 / 512.0);
     }
 
     #[test]

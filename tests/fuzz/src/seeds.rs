@@ -4,7 +4,7 @@ use std::slice;
 
 use epilogue::te::{self, Expr, Schedule, TeError, Tensor};
 use epilogue_runtime::bundle::Builder;
-use epilogue_runtime::{Arch, Source, testing};
+use epilogue_runtime::{Arch, CacheKey, Source, testing};
 use ptx_vm_conformance::cases;
 
 /// One kernel of each instruction that ptx-vm is tested on.
@@ -61,7 +61,10 @@ pub(crate) fn bundles() -> Vec<Vec<u8>> {
     let mut made = vec![Builder::new().to_bytes()];
     if testing::compiler("the seeds of bundles").is_some() {
         let builder = Builder::new();
-        let source = |name: &str| Source::new("seed.cu", name, format!("extern \"C\" __global__ void {name}() {{}}"));
+        let source = |name: &str| Source {
+            origin: Some(CacheKey::of(&[name.as_bytes()])),
+            ..Source::new("seed.cu", name, format!("extern \"C\" __global__ void {name}() {{}}"))
+        };
         for arch in [Arch::SM_80, Arch::SM_90A] {
             let device = builder.emulated_target(arch).expect("an emulated target");
             for name in ["first", "second"] {

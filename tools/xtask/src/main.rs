@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bundle;
+mod counts;
 mod messages;
 mod outside;
 mod plot;

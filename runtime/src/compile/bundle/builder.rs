@@ -77,11 +77,7 @@ impl Builder {
     /// The bytes of the bundle. The same kernels give the same bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let kernels = self.0.kernels();
-        file::write(
-            &self.0.made_by(),
-            kernels.iter().map(|(id, (name, content))| (id, name.as_str(), content.as_slice())),
-        )
+        file::write(&self.0.made_by(), &self.0.kernels())
     }
 
     /// Writes the bundle to a file, completely or not at all.

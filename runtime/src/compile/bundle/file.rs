@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::error::BundleError;
 use super::identity::KernelId;
+use super::recorder::{Kernels, Recorded};
 use crate::compile::arch::Arch;
 use crate::compile::cache::CacheKey;
 use crate::compile::source::Output;
@@ -12,13 +13,13 @@ use crate::compile::stored;
 
 const MAGIC: &[u8; 16] = b"epilogue bundle\n";
 /// Changes with the format.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const HASH: usize = blake3::OUT_LEN;
 /// The offset of the index's hash.
 const HASHED: usize = 40;
 const HEADER: usize = HASHED + HASH;
-/// Bytes of a kernel in the index, without its name.
-const FIXED: usize = HASH + 4 + 8 + HASH + 2;
+/// Bytes of a kernel in the index, without its origins and its name.
+const FIXED: usize = HASH + 4 + 8 + HASH + 2 + 2;
 /// The longest text in an index.
 const LONGEST_TEXT: usize = 1 << 12;
 
@@ -27,22 +28,24 @@ const LONGEST_TEXT: usize = 1 << 12;
 pub(super) struct Entry {
     pub(super) id: KernelId,
     pub(super) name: String,
+    /// What its text was generated from, in ascending order.
+    pub(super) origins: Vec<CacheKey>,
     pub(super) content: Range<usize>,
 }
 
-/// Writes a bundle. `kernels` have a name and a content each, in ascending order.
-pub(super) fn write<'a>(
-    made_by: &str,
-    kernels: impl ExactSizeIterator<Item = (&'a KernelId, &'a str, &'a [u8])>,
-) -> Vec<u8> {
+/// Writes a bundle.
+pub(super) fn write(made_by: &str, kernels: &Kernels) -> Vec<u8> {
     let (count, mut index, mut contents) = (kernels.len() as u32, Vec::new(), Vec::<u8>::new());
     put_text(&mut index, made_by);
-    for (id, name, content) in kernels {
+    for (id, Recorded { name, origins, content }) in kernels {
         let (major, minor) = id.arch.capability();
         index.extend(id.text.as_bytes());
         index.extend([form_number(id.form), major, minor, u8::from(id.arch.is_specific())]);
         index.extend((content.len() as u64).to_le_bytes());
         index.extend(blake3::hash(content).as_bytes());
+        let origins = || origins.iter().take(usize::from(u16::MAX));
+        index.extend((origins().count() as u16).to_le_bytes());
+        index.extend(origins().flat_map(CacheKey::as_bytes));
         put_text(&mut index, name);
         contents.extend(content);
     }
@@ -92,17 +95,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<(String, Vec<Entry>), BundleError> {
     }
     let (mut entries, mut next) = (Vec::<Entry>::with_capacity(count), 0usize);
     for _ in 0..count {
-        let (id, length, hash, name) = reader.kernel().ok_or_else(damaged_index)?;
+        let (mut entry, length, hash) = reader.kernel().ok_or_else(damaged_index)?;
         let end = usize::try_from(length).ok().and_then(|length| next.checked_add(length)).ok_or_else(damaged_index)?;
         let content = contents.get(next..end).ok_or_else(damaged_index)?;
-        if entries.last().is_some_and(|before| before.id >= id) {
+        if entries.last().is_some_and(|before| before.id >= entry.id) {
             return Err(damaged_index());
         }
         if *blake3::hash(content).as_bytes() != hash || stored::decode(content).is_none() {
-            return Err(BundleError::Damaged { what: format!("the kernel `{name}`") });
+            return Err(BundleError::Damaged { what: format!("the kernel `{}`", entry.name) });
         }
         let start = HEADER + index_bytes;
-        entries.push(Entry { id, name: name.to_owned(), content: start + next..start + end });
+        entry.content = start + next..start + end;
+        entries.push(entry);
         next = end;
     }
     if !reader.0.is_empty() || next != contents.len() {
@@ -153,8 +157,17 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// A kernel's identity, the length and hash of its content, and its name.
-    fn kernel(&mut self) -> Option<(KernelId, u64, [u8; HASH], &'a str)> {
+    /// Hashes after their number, each greater than the one before.
+    fn origins(&mut self) -> Option<Vec<CacheKey>> {
+        let count = usize::from(self.take().map(u16::from_le_bytes)?);
+        let (hashes, rest) = self.0.split_at_checked(count * HASH)?;
+        self.0 = rest;
+        let origins: Vec<_> = hashes.as_chunks::<HASH>().0.iter().map(|hash| CacheKey::from_bytes(*hash)).collect();
+        origins.is_sorted_by(|one, next| one < next).then_some(origins)
+    }
+
+    /// A kernel, its content still without a place, and that content's length and hash.
+    fn kernel(&mut self) -> Option<(Entry, u64, [u8; HASH])> {
         let text = CacheKey::from_bytes(self.take()?);
         let [form, major, minor, specific] = self.take()?;
         let form = match form {
@@ -168,6 +181,7 @@ impl<'a> Reader<'a> {
             _ => return None,
         };
         let (length, hash) = (self.u64()?, self.take()?);
-        Some((KernelId { text, form, arch }, length, hash, self.text()?))
+        let (id, origins, name) = (KernelId { text, form, arch }, self.origins()?, self.text()?.to_owned());
+        Some((Entry { id, name, origins, content: 0..0 }, length, hash))
     }
 }

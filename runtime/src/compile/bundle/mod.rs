@@ -44,14 +44,23 @@
 //! Machine code for `sm_80` also runs on `sm_86`. Another text is another kernel: if another version of this library
 //! generates a kernel differently, a bundle made by that version doesn't have this version's kernel.
 //!
+//! The index also lists every kernel's *origins*: hashes of what its text was generated from ([`Source::origin`]). A
+//! generator that chooses among kernels looks them up ([`Device::is_listed`]) and writes no text. An origin promises
+//! nothing, because the kernel is taken by its text. If the generator has changed since, its kernel is listed and missing,
+//! and it goes on to the next one. A bundle of version 1 lists no origins and is refused: it is of an older library, and
+//! other texts are other kernels.
+//!
+//! [`Source::origin`]: crate::Source::origin
+//! [`Device::is_listed`]: crate::Device::is_listed
+//!
 //! # The file
 //! ```text
 //! 0   "epilogue bundle\n"
-//! 16  u32 version, u32 number of kernels, u64 bytes of the index, u64 bytes of the file     little-endian
+//! 16  u32 version (2), u32 number of kernels, u64 bytes of the index, u64 bytes of the file     little-endian
 //! 40  blake3 of bytes 0 to 40 and the index
 //! 72  the index: u16 length and text of who made it; for every kernel, in ascending order of the first three:
 //!     32 bytes hash of its text, u8 form, 3 u8 architecture, u64 length, 32 bytes blake3 of its content,
-//!     u16 length and text of its name
+//!     u16 number of its origins and 32 bytes for each, ascending, u16 length and text of its name
 //!     the contents, in the order of the index: machine code, PTX (of machine code, the declarations), the log; each
 //!     after its u64 length
 //! ```

@@ -29,6 +29,8 @@ struct Content {
     made_by: String,
     /// The kernels, in ascending order.
     entries: Vec<Entry>,
+    /// What they were generated from, in ascending order, each with the place of its kernel.
+    origins: Vec<(CacheKey, usize)>,
 }
 
 /// A kernel of a bundle, for listings.
@@ -76,7 +78,11 @@ impl Bundle {
     pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, BundleError> {
         let bytes = bytes.into();
         let (made_by, entries) = file::read(&bytes)?;
-        Ok(Self(Arc::new(Content { bytes, made_by, entries })))
+        let listed =
+            |(place, entry): (usize, &Entry)| entry.origins.iter().map(move |origin| (*origin, place)).collect();
+        let mut origins: Vec<(CacheKey, usize)> = entries.iter().enumerate().flat_map::<Vec<_>, _>(listed).collect();
+        origins.sort_unstable();
+        Ok(Self(Arc::new(Content { bytes, made_by, entries, origins })))
     }
 
     /// Whether it has a kernel that a device of this architecture, which runs this form, can run.
@@ -134,16 +140,13 @@ impl fmt::Debug for Bundle {
     }
 }
 
-/// Whether one of a device's bundles has a kernel of this name that it could run: a fast test for kernels that are
-/// missing.
-pub(crate) fn has_name(bundles: &[Bundle], name: &str, arch: Arch, form: Output) -> bool {
-    bundles.iter().flat_map(|bundle| &bundle.0.entries).any(|e| e.name == name && e.id.serves(arch, form))
-}
-
-/// Whether one of a device's bundles has a kernel.
-pub(crate) fn has(bundles: &[Bundle], source: &Source, arch: Arch, form: Output) -> bool {
-    let text = text_of(source);
-    bundles.iter().any(|bundle| bundle.find(text, arch, form).is_some())
+/// Whether one of a device's bundles lists a kernel of this origin that the device can run.
+pub(crate) fn lists(bundles: &[Bundle], origin: CacheKey, arch: Arch, form: Output) -> bool {
+    bundles.iter().any(|Bundle(content)| {
+        let first = content.origins.partition_point(|(listed, _)| *listed < origin);
+        let places = content.origins[first..].iter().take_while(|(listed, _)| *listed == origin);
+        places.into_iter().any(|(_, place)| content.entries[*place].id.serves(arch, form))
+    })
 }
 
 /// A kernel from the first of a device's bundles that has it.

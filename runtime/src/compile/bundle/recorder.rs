@@ -1,18 +1,27 @@
 //! Keeps what has been compiled on a bundle's targets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::declarations::declarations;
 use super::identity::{KernelId, text_of};
 use crate::compile::arch::Arch;
+use crate::compile::cache::CacheKey;
 use crate::compile::nvrtc::Made;
 use crate::compile::source::{Compiled, Output, Source};
 use crate::compile::stored;
 use crate::progress::{Activity, Progress};
 
-/// The names and contents of kernels.
-type Kernels = BTreeMap<KernelId, (String, Vec<u8>)>;
+/// The kernels by their identities.
+pub(super) type Kernels = BTreeMap<KernelId, Recorded>;
+
+/// A kernel that was compiled.
+pub(super) struct Recorded {
+    pub(super) name: String,
+    /// Everything that its text was generated from: sources that differ may have one text.
+    pub(super) origins: BTreeSet<CacheKey>,
+    pub(super) content: Vec<u8>,
+}
 
 /// This library's name and version in bundles.
 pub(super) fn version() -> &'static str {
@@ -82,7 +91,11 @@ impl Recorder {
         let made = Made { cubin: compiled.cubin.clone(), ptx, log: compiled.log.text.clone() };
         let id = KernelId { text: text_of(source), form: self.form, arch };
         self.into.0.compiler.get_or_init(|| format!("NVRTC {}.{}", compiler.0, compiler.1));
-        self.into.kernels().insert(id, (source.entry.clone(), stored::encode(&made)));
+        let mut kernels = self.into.kernels();
+        let (name, content) = (source.entry.clone(), stored::encode(&made));
+        let recorded = kernels.entry(id).or_insert(Recorded { name, origins: BTreeSet::new(), content });
+        recorded.origins.extend(source.origin);
+        drop(kernels);
         self.into.tell(Activity::Done, &source.entry);
     }
 }

@@ -3,26 +3,32 @@
 use proptest::prelude::*;
 
 use super::identity::{KernelId, text_of};
-use super::opened::take;
+use super::opened::{lists, take};
+use super::recorder::{Kernels, Recorded};
 use super::{Builder, Bundle, BundleError, file};
+use crate::compile::cache::CacheKey;
 use crate::compile::nvrtc::Made;
 use crate::compile::stored::encode;
 use crate::{Arch, Device, Error, Output, Source};
 
 /// A bundle of three kernels for two architectures, made from texts without a compiler.
 fn sample() -> Vec<u8> {
-    let mut kernels = Vec::new();
-    for (name, arch, form) in [
-        ("scale", Arch::SM_80, Output::Cubin),
-        ("scale", Arch::SM_90A, Output::Cubin),
-        ("add", Arch::SM_80, Output::Ptx),
+    let mut kernels = Kernels::new();
+    for (name, arch, form, origins) in [
+        ("scale", Arch::SM_80, Output::Cubin, &["one", "other"] as &[&str]),
+        ("scale", Arch::SM_90A, Output::Cubin, &["one"]),
+        ("add", Arch::SM_80, Output::Ptx, &[]),
     ] {
         let text = text_of(&Source::new("k.cu", name, "code"));
         let made = Made { cubin: vec![7; 50], ptx: format!(".entry {name}()"), log: String::new() };
-        kernels.push((KernelId { text, form, arch }, name, encode(&made)));
+        let (name, origins) = (name.to_owned(), origins.iter().map(|what| origin(what)).collect());
+        kernels.insert(KernelId { text, form, arch }, Recorded { name, origins, content: encode(&made) });
     }
-    kernels.sort();
-    file::write("a test", kernels.iter().map(|(id, name, content)| (id, *name, content.as_slice())))
+    file::write("a test", &kernels)
+}
+
+fn origin(what: &str) -> CacheKey {
+    CacheKey::of(&[what.as_bytes()])
 }
 
 /// The bytes with correct hashes again, as a forger would make them.
@@ -93,7 +99,40 @@ fn every_byte_counts() {
     assert_eq!(Bundle::from_bytes(Vec::new()).unwrap_err(), BundleError::NoBundle);
     let mut newer = good.clone();
     newer[16] = 9;
-    assert_eq!(Bundle::from_bytes(newer).unwrap_err(), BundleError::Version { found: 9, known: 1 });
+    assert_eq!(Bundle::from_bytes(newer).unwrap_err(), BundleError::Version { found: 9, known: 2 });
+    let mut older = good;
+    older[16] = 1;
+    assert_eq!(Bundle::from_bytes(older).unwrap_err(), BundleError::Version { found: 1, known: 2 });
+}
+
+/// A kernel is listed under each of its origins, for the devices that run it.
+#[test]
+fn origins_are_looked_up() {
+    let bundles = [Bundle::from_bytes(Builder::new().to_bytes()).unwrap(), Bundle::from_bytes(sample()).unwrap()];
+    let is_listed = |what: &str, arch, form| lists(&bundles, origin(what), arch, form);
+    assert!(is_listed("one", Arch::SM_86, Output::Cubin) && is_listed("one", Arch::SM_90A, Output::Cubin));
+    assert!(is_listed("other", Arch::SM_80, Output::Cubin) && !is_listed("other", Arch::SM_90A, Output::Cubin));
+    assert!(!is_listed("one", Arch::SM_80, Output::Ptx) && !is_listed("none", Arch::SM_80, Output::Cubin));
+}
+
+/// Origins that no builder writes, with correct hashes: too many for the index, or not in ascending order.
+#[test]
+fn forged_origins_are_refused() {
+    let good = sample();
+    let [one, other] = ["one", "other"].map(|what| *origin(what).as_bytes());
+    let (least, most) = if one < other { (one, other) } else { (other, one) };
+    let pair = [2u16.to_le_bytes().as_slice(), &least, &most].concat();
+    let at = good.windows(pair.len()).position(|bytes| *bytes == pair).expect("they are listed");
+    for forged in [
+        [u16::MAX.to_le_bytes().as_slice(), &least, &most].concat(),
+        [2u16.to_le_bytes().as_slice(), &most, &least].concat(),
+        [2u16.to_le_bytes().as_slice(), &least, &least].concat(),
+    ] {
+        let mut bytes = good.clone();
+        bytes[at..at + pair.len()].copy_from_slice(&forged);
+        let refused = Bundle::from_bytes(with_right_hashes(bytes)).unwrap_err();
+        assert_eq!(refused, BundleError::Damaged { what: "its index".to_owned() });
+    }
 }
 
 proptest! {
@@ -110,7 +149,7 @@ proptest! {
         let mut bytes = sample();
         for (at, value) in changes {
             // Mostly in the header and the index, where the numbers are.
-            let at = at.index(bytes.len() * 2) % bytes.len().min(400);
+            let at = at.index(bytes.len() * 2) % bytes.len().min(500);
             bytes[at] = value;
         }
         if let Some(cut) = cut {

@@ -5,7 +5,7 @@ use crate::evt::{AtInfinity, Axis, ReduceOp};
 use crate::expr::Op;
 use crate::gemm::cpu::across::LANES;
 use crate::gemm::cpu::program::Program;
-use crate::gemm::cpu::step::Step;
+use crate::gemm::cpu::step::StripStep;
 use crate::jit::{Binary, Body, Lane, RowProgram, Unary};
 
 /// The greatest element of each row, and the sum below it.
@@ -25,54 +25,45 @@ fn sums<T>(program: &Program<T>, reduction: usize) -> Option<AtInfinity> {
 }
 
 /// Whether a step gives the maxima of rows whose exponentials are summed, which comes with the sums.
-pub(super) fn gives_maxima_of_sums<T>(program: &Program<T>, step: &Step) -> bool {
-    let Step::Reduce { reduction, x: of } = *step else { return false };
+pub(super) fn gives_maxima_of_sums<T>(program: &Program<T>, step: &StripStep) -> bool {
+    let StripStep::Reduce { reduction, x: of } = *step else { return false };
     let of_rows = &program.reductions[reduction];
-    let is_of_sums =
-        |step: &Step| matches!(*step, Step::Reduce { reduction, x } if x == of && sums(program, reduction).is_some());
+    let is_of_sums = |step: &StripStep| matches!(*step, StripStep::Reduce { reduction, x } if x == of && sums(program, reduction).is_some());
     of_rows.op == ReduceOp::Max && of_rows.is_number_of_row() && program.values.iter().any(is_of_sums)
 }
 
 impl Exponentials {
     /// `None` for a step that is none of these.
-    pub(super) fn of<T>(program: &Program<T>, step: &Step) -> Option<Self> {
-        let Step::Reduce { reduction, x } = *step else { return None };
+    pub(super) fn of<T>(program: &Program<T>, step: &StripStep) -> Option<Self> {
+        let StripStep::Reduce { reduction, x } = *step else { return None };
         let at = sums(program, reduction)?;
         let maxima = program.values.iter().filter_map(|step| match *step {
-            Step::Reduce { reduction, x: of } if of == x && gives_maxima_of_sums(program, step) => Some(reduction),
+            StripStep::Reduce { reduction, x: of } if of == x && gives_maxima_of_sums(program, step) => Some(reduction),
             _ => None,
         });
         let (mut rows, mut bindings) = (RowProgram::new(0), Vec::new());
-        let add = |bindings: &mut Vec<Binding>, first: usize, body: &Body| {
-            bindings.resize(first + body.count_arguments(), Binding::Nothing);
-        };
-
         let mut each = Body::default();
-        bindings.push(Binding::Read(x));
+        bindings.push(Binding::Read(x.number));
         let value = each.load(Lane::F32);
         let extreme = each.extreme(&mut rows, true, f32::NEG_INFINITY.to_bits(), value);
-        add(&mut bindings, 0, &each);
         rows.each(each);
 
-        let (mut once, greatest, first) = (Body::default(), rows.place(), bindings.len());
+        let (mut once, greatest) = (Body::default(), rows.place());
         let value = extreme.value(&mut once);
         once.leave(greatest, value);
-        add(&mut bindings, first, &once);
         rows.once(once);
 
-        let (mut each, sum, first) = (Body::default(), rows.place(), bindings.len());
-        bindings.push(Binding::Read(x));
+        let (mut each, sum) = (Body::default(), rows.place());
+        bindings.push(Binding::Read(x.number));
         let (value, subtracted) = (each.load(Lane::F32), each.held(greatest));
         let difference = each.sub(value, subtracted);
         let term = each.apply(Op::Exp, [difference; 3])?;
         each.combine_doubles((Binary::AddF64, 0.0), term, false, sum, LANES as u32);
-        add(&mut bindings, first, &each);
         rows.each(each);
 
-        let (mut last, first) = (Body::default(), bindings.len());
+        let mut last = Body::default();
         let (greatest, sum) = (last.held(greatest), last.held(sum));
         let greatest = last.unary(Unary::WidenLow, greatest);
-        add(&mut bindings, first, &last);
         let of_maxima = maxima.map(|reduction| (greatest, Binding::Total(reduction, 0)));
         let own = [(greatest, Binding::Total(reduction, 0)), (sum, Binding::Total(reduction, 1))];
         for (value, binding) in own.into_iter().chain(of_maxima) {

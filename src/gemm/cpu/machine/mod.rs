@@ -20,7 +20,7 @@ use self::lower::RowLoop;
 use self::schedule::Draft;
 use super::element::{Arithmetic, View};
 use super::program::{Program, Registers, allocate};
-use super::step::{Place, Step};
+use super::step::{Register, StripPlace, StripStep};
 use crate::evt::ValidTree;
 
 /// From this many elements on, code is compiled, which takes as long as some 10⁵ steps of elements.
@@ -91,7 +91,7 @@ impl Neighbours {
 enum Item {
     Loop(RowLoop),
     Exponentials(Exponentials),
-    Step(Step),
+    Step(StripStep),
 }
 
 /// The steps of blocks, as far as possible compiled, for matrices that lie in a certain way.
@@ -99,7 +99,7 @@ enum Item {
 pub(super) struct Machine {
     items: Vec<Item>,
     /// Fills the block registers that no block changes, once per tile.
-    spread: Vec<Step>,
+    spread: Vec<StripStep>,
     /// The number of block registers.
     registers: usize,
     /// The outputs that loops write.
@@ -120,12 +120,11 @@ impl Machine {
             return None;
         }
         let drafts = schedule::drafts(tree, program, neighbours);
-        let is_read_by_step = |register: usize| {
-            let reads =
-                |draft: &Draft| matches!(draft, Draft::Step(step) if step.operands().contains(&Place::Block(register)));
+        let is_read_by_step = |register: Register| {
+            let reads = |draft: &Draft| matches!(draft, Draft::Step(step) if step.operands().contains(&register));
             drafts.iter().any(reads)
         };
-        let is_needed = |step: &&Step| step.to().is_some_and(is_read_by_step);
+        let is_needed = |step: &&StripStep| step.to().is_some_and(is_read_by_step);
         let spread = program.spread.steps.iter().filter(is_needed).copied().collect();
         let mut items = Vec::with_capacity(drafts.len());
         let (mut outputs, mut integer_rows) = (Vec::new(), Vec::new());
@@ -150,7 +149,7 @@ impl Machine {
 }
 
 impl Registers for Item {
-    fn places_mut(&mut self) -> Vec<&mut Place> {
+    fn places_mut(&mut self) -> Vec<&mut StripPlace> {
         match self {
             Self::Loop(of_rows) => of_rows.places_mut(),
             Self::Exponentials(sums) => sums.rows.places_mut(),

@@ -9,7 +9,7 @@ use crate::gemm::cpu::element::{Arithmetic, View};
 use crate::gemm::cpu::exponentials::at_infinity;
 use crate::gemm::cpu::own::Own;
 use crate::gemm::cpu::reduce;
-use crate::gemm::cpu::step::Place;
+use crate::gemm::cpu::step::StripPlace;
 use crate::gemm::cpu::strip::{Bank, Block, Bound, Frame};
 use crate::gemm::cpu::tile::{STRIP, Tile};
 use crate::jit::ROW_ARGUMENTS;
@@ -108,7 +108,6 @@ impl<T: Arithmetic> Bound<'_, T> {
         for first in 0..height {
             let block = Block { first, rows: 1, width };
             let address = |binding: &Binding| match *binding {
-                Binding::Nothing => std::ptr::null_mut(),
                 Binding::Total(i, _) => partials[i].as_mut_ptr().cast(),
                 binding => self.lanes(binding, tile, &block, frame).address,
             };
@@ -132,7 +131,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         match binding {
             Binding::Parameter(i) => self.parameters[i].element.size(),
             Binding::Output(i) => self.outputs[i].element.size(),
-            Binding::Read(Place::Row(_)) => size_of::<T>(),
+            Binding::Read(StripPlace::Row(_)) => size_of::<T>(),
             _ => 0,
         }
     }
@@ -166,7 +165,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                             let (greatest, sums) = Own::rows_of(&mut partials[*reduction], rows);
                             at_infinity(*at, greatest, sums);
                         }
-                        Item::Step(step) => self.block(*step, tile, &block, frame, &sums, partials),
+                        Item::Step(step) => self.block(step, tile, &block, frame, &sums, partials),
                     }
                 }
             }
@@ -188,7 +187,6 @@ impl<T: Arithmetic> Bound<'_, T> {
         let mut follow = true;
         for binding in bindings {
             let lanes = match *binding {
-                Binding::Nothing => Lanes { address: std::ptr::null_mut(), step: 0, follows: true },
                 Binding::Total(i, word) => {
                     let address = partials[i][word * tile.rows.len() + block.first..].as_mut_ptr().cast();
                     Lanes { address, step: size_of::<f64>() as isize, follows: false }
@@ -229,29 +227,29 @@ impl<T: Arithmetic> Bound<'_, T> {
             Lanes { address, step, follows: view.strides[1] == block.width as isize }
         };
         let numbers = &mut frame.numbers;
-        let integers = |place: Place, block: &Block, integers: &mut Bank<i64>, narrow: &mut [Vec<i32>]| {
+        let integers = |place: StripPlace, block: &Block, integers: &mut Bank<i64>, narrow: &mut [Vec<i32>]| {
             let wide = size_of::<i64>() as isize;
             // The lower half of 64 bits comes first.
             let (address, step) = match place {
-                Place::Row(i) => (narrow[i].as_mut_ptr().cast(), 0),
-                Place::Column(i) => (integers.columns[i][block.first..].as_mut_ptr().cast(), wide),
-                Place::Single(i) => (integers.singles[i..].as_mut_ptr().cast(), 0),
+                StripPlace::Row(i) => (narrow[i].as_mut_ptr().cast(), 0),
+                StripPlace::Column(i) => (integers.columns[i][block.first..].as_mut_ptr().cast(), wide),
+                StripPlace::Single(i) => (integers.singles[i].as_mut_ptr().cast(), 0),
                 // These are no places of `Binding::Integers`.
-                Place::Block(_) | Place::Accum(_) => (std::ptr::null_mut(), 0),
+                StripPlace::Block(_) | StripPlace::Accum(_) => (std::ptr::null_mut(), 0),
             };
-            Lanes { address, step, follows: matches!(place, Place::Single(_)) || block.rows == 1 }
+            Lanes { address, step, follows: matches!(place, StripPlace::Single(_)) || block.rows == 1 }
         };
         let (own, step, follows) = match binding {
             Binding::Parameter(i) => return view(&self.parameters[i]),
             Binding::Output(i) => return view(&self.outputs[i]),
-            Binding::Read(Place::Single(i)) => (&mut numbers.singles[i..], 0, true),
-            Binding::Read(Place::Row(i)) => (numbers.rows[i].as_mut_slice(), 0, false),
-            Binding::Read(Place::Column(i)) => (&mut numbers.columns[i][block.first..], size, false),
-            Binding::Read(Place::Block(i)) | Binding::Write(i) => (numbers.blocks[i].as_mut_slice(), below, true),
-            Binding::Read(Place::Accum(i)) => (&mut frame.accums[i][block.first * block.width..], below, true),
+            Binding::Read(StripPlace::Single(i)) => (numbers.singles[i].as_mut_slice(), 0, true),
+            Binding::Read(StripPlace::Row(i)) => (numbers.rows[i].as_mut_slice(), 0, false),
+            Binding::Read(StripPlace::Column(i)) => (&mut numbers.columns[i][block.first..], size, false),
+            Binding::Read(StripPlace::Block(i)) | Binding::Write(i) => (numbers.blocks[i].as_mut_slice(), below, true),
+            Binding::Read(StripPlace::Accum(i)) => (&mut frame.accums[i][block.first * block.width..], below, true),
             Binding::Integers(place) => return integers(place, block, &mut frame.integers, &mut frame.narrow),
-            // These have no lanes.
-            Binding::Total(..) | Binding::Nothing => (&mut [][..], 0, true),
+            // It has no lanes.
+            Binding::Total(..) => (&mut [][..], 0, true),
         };
         Lanes { address: own.as_mut_ptr().cast(), step, follows: follows || block.rows == 1 }
     }

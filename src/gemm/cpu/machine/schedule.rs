@@ -5,16 +5,16 @@ use std::collections::{HashMap, HashSet};
 use super::Neighbours;
 use super::exponentials::gives_maxima_of_sums;
 use crate::evt::{ValidTree, Value, ValueType, Width};
-use crate::expr::Op;
 use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::Program;
-use crate::gemm::cpu::step::{IntegerStep, Place, Step};
-use crate::jit::{Body, Lane};
+use crate::gemm::cpu::step::{Register, StripStep};
+use crate::jit::Lane;
+use crate::lane::machine;
 
 /// What becomes a loop, or stays a step. Every step has a block register of its own.
 pub(super) enum Draft {
-    Loop(Vec<Step>),
-    Step(Step),
+    Loop(Vec<StripStep>),
+    Step(StripStep),
 }
 
 /// The steps of a block in an order in which as many as possible are in one loop. Stores are still after all loads.
@@ -29,21 +29,20 @@ pub(super) fn drafts<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neig
             continue;
         }
         let ends = match step {
-            Step::Reduce { reduction, .. } => !program.reductions[*reduction].is_number_of_row(),
-            Step::StoreSums { .. } | Step::Integer(IntegerStep::Store { .. }) => true,
-            Step::Store { output, .. } => {
-                !(neighbours.has_output(*output) && is_float(tree.outputs()[*output].element))
+            StripStep::Reduce { reduction, .. } => !program.reductions[*reduction].is_number_of_row(),
+            StripStep::StoreSums { .. } => true,
+            StripStep::Store { output, x } => {
+                !(x.class.is_float() && neighbours.has_output(*output) && is_float(tree.outputs()[*output].element))
             }
             _ => false,
         };
         if ends {
             last.push(Draft::Step(*step));
-        } else if integers[number] || has_code(tree, step, neighbours) {
+        } else if if is_of_integers(step) { integers[number] } else { has_code(tree, step, neighbours) } {
             results.extend(step.to());
             steps.push(*step);
         } else {
-            let waits = |place: &Place| matches!(place, Place::Block(register) if results.contains(register));
-            if step.operands().iter().any(waits) {
+            if step.operands().iter().any(|operand| results.contains(operand)) {
                 drafts.push(Draft::Loop(std::mem::take(&mut steps)));
                 results.clear();
             }
@@ -66,16 +65,16 @@ fn integers_with_code<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, nei
     if !program.has_integers || tree.values().iter().any(is_wide) {
         return vec![false; steps.len()];
     }
-    let mut has_code: Vec<bool> = steps.iter().map(|step| has_integer_code(tree, step, neighbours)).collect();
-    let results: HashMap<usize, usize> =
+    let has_integer_code = |step: &StripStep| is_of_integers(step) && has_code(tree, step, neighbours);
+    let mut has_code: Vec<bool> = steps.iter().map(has_integer_code).collect();
+    let results: HashMap<Register, usize> =
         steps.iter().enumerate().filter_map(|(number, step)| Some((step.to()?, number))).collect();
     // What a step can't do, neither those can which it reads, nor those which read it.
     loop {
         let mut lost = Vec::new();
         for (number, step) in steps.iter().enumerate() {
-            for place in integer_operands(step) {
-                let Place::Block(register) = place else { continue };
-                let Some(&maker) = results.get(&register) else { continue };
+            for operand in step.operands().iter().filter(|operand| !operand.class.is_float()) {
+                let Some(&maker) = results.get(operand) else { continue };
                 lost.extend((has_code[maker] && !has_code[number]).then_some(maker));
                 lost.extend((has_code[number] && !has_code[maker]).then_some(number));
             }
@@ -87,31 +86,10 @@ fn integers_with_code<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, nei
     }
 }
 
-/// The places of integers that a step reads.
-fn integer_operands(step: &Step) -> Vec<Place> {
-    match *step {
-        Step::Integer(IntegerStep::Select { x, y, .. }) => vec![x, y],
-        Step::Integer(_) => step.operands(),
-        _ => Vec::new(),
-    }
-}
-
-/// Whether there is vector code for a step with integers of 32 bits.
-fn has_integer_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
-    let Step::Integer(step) = step else { return false };
-    match step {
-        IntegerStep::Load { parameter, .. } => {
-            let lane = Lane::of(tree.parameter(*parameter).element);
-            neighbours.has_parameter(parameter.index()) && lane.is_some_and(|lane| !lane.is_float())
-        }
-        IntegerStep::Negate { .. }
-        | IntegerStep::Binary { .. }
-        | IntegerStep::Compare { .. }
-        | IntegerStep::Select { .. }
-        | IntegerStep::ToReal { .. }
-        | IntegerStep::Spread { .. } => true,
-        IntegerStep::Constant { .. } | IntegerStep::Position { .. } | IntegerStep::Store { .. } => false,
-    }
+/// Whether a step reads or computes integers.
+fn is_of_integers(step: &StripStep) -> bool {
+    let of_integers = |register: &Register| !register.class.is_float();
+    step.to().as_ref().is_some_and(of_integers) || step.operands().iter().any(of_integers)
 }
 
 /// Whether the elements of a type are numbers in vectors.
@@ -119,33 +97,34 @@ fn is_float(element: crate::ElementType) -> bool {
     Lane::of(element).is_some_and(Lane::is_float)
 }
 
-/// Whether there is vector code for a step.
-fn has_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
-    let mut body = Body::default();
-    let x = body.float(1.0);
+/// Whether there is vector code for a step, if its integers have 32 bits.
+fn has_code(tree: &ValidTree, step: &StripStep, neighbours: Neighbours) -> bool {
     match step {
-        Step::Load { parameter, .. } => {
-            neighbours.has_parameter(parameter.index()) && is_float(tree.parameter(*parameter).element)
+        StripStep::Load { to, parameter } => {
+            let lane = Lane::of(tree.parameter(*parameter).element);
+            neighbours.has_parameter(parameter.index())
+                && lane.is_some_and(|lane| lane.is_float() == to.class.is_float())
         }
-        Step::Unary { op, .. } | Step::Binary { op, .. } => op.is_comparison() || body.apply(*op, [x; 3]).is_some(),
-        Step::Ternary { op, .. } => matches!(op, Op::Select | Op::Fma),
-        Step::Round { element, .. } => body.rounded(*element, x).is_some(),
-        // Those stores and reductions that are no step's.
-        Step::Spread { .. } | Step::Store { .. } | Step::Reduce { .. } => true,
-        Step::Random { .. } | Step::StoreSums { .. } | Step::Integer(_) => false,
+        StripStep::Compute(step) => machine::has_code(step),
+        StripStep::Store { x, .. } => x.class.is_float(),
+        StripStep::Spread { .. } | StripStep::Reduce { .. } => true,
+        StripStep::Integer { .. }
+        | StripStep::Position { .. }
+        | StripStep::Random { .. }
+        | StripStep::StoreSums { .. } => false,
     }
 }
 
 /// The registers of a loop's results that others read.
-pub(super) fn left_by(drafts: &[Draft], number: usize) -> Vec<usize> {
+pub(super) fn left_by(drafts: &[Draft], number: usize) -> Vec<Register> {
     let mut read = HashSet::new();
     for (_, draft) in drafts.iter().enumerate().filter(|(other, _)| *other != number) {
         let steps = match draft {
             Draft::Loop(steps) => steps.as_slice(),
             Draft::Step(step) => std::slice::from_ref(step),
         };
-        read.extend(steps.iter().flat_map(Step::operands));
+        read.extend(steps.iter().copied().flat_map(StripStep::operands));
     }
     let Draft::Loop(steps) = &drafts[number] else { return Vec::new() };
-    steps.iter().filter_map(Step::to).filter(|to| read.contains(&Place::Block(*to))).collect()
+    steps.iter().copied().filter_map(StripStep::to).filter(|to| read.contains(to)).collect()
 }

@@ -7,8 +7,8 @@ use super::elements::Along;
 use super::job::Job;
 use super::machine::{At, PointLoop, Rows};
 use super::memory::{Block, Run, Target, decode, origin, read, runs};
-use super::program::Register;
 use super::registers::{LANES, Registers};
+use crate::lane::Register;
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::error::TeError;
 

@@ -1,8 +1,9 @@
 //! Compiles a reduction's expressions to steps.
 
 use super::fold::Combine;
-use super::program::{Class, Program, Register, Step};
+use super::program::{Program, class_of};
 use super::reused::ReusedValue;
+use crate::lane::{Register, Step};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::error::TeError;
@@ -85,8 +86,8 @@ impl Code {
         let accumulate = (program.take_steps(), accumulate);
         let combines = condition.is_none().then(|| combines(&accumulate, &left, &point)).flatten();
         let replaces = condition.is_none() && are_results_of_steps(&accumulate);
-        let never_fails = source.0.iter().chain(&accumulate.0).all(|step| !step.divides_integers());
-        let right: Vec<Register> = pass.right.iter().map(|var| program.register(Class::of(var.dtype()))).collect();
+        let never_fails = source.0.iter().chain(&accumulate.0).all(|step| !step.may_fail());
+        let right: Vec<Register> = pass.right.iter().map(|var| program.register(class_of(var.dtype()))).collect();
         for (var, register) in pass.right.iter().zip(&right) {
             program.bind(*var, *register);
         }
@@ -131,9 +132,9 @@ fn combines((steps, results): &Part, left: &[Register], point: &[Register]) -> O
     if steps.len() != results.len() {
         return None;
     }
-    let own = |((step, result), (left, point)): ((&Step, &Register), (&Register, &Register))| match step {
-        Step::Binary(op, to, a, b) if to == result && ((a, b) == (left, point) || (a, b) == (point, left)) => {
-            Combine::of(*op)
+    let own = |((step, result), (left, point)): ((&Step, &Register), (&Register, &Register))| match step.operands() {
+        [a, b] if step.to == *result && ((a, b) == (left, point) || (a, b) == (point, left)) => {
+            Combine::of(step.operation)
         }
         _ => None,
     };
@@ -143,5 +144,5 @@ fn combines((steps, results): &Part, left: &[Register], point: &[Register]) -> O
 /// Whether the results are different registers that only these steps write.
 fn are_results_of_steps((steps, results): &Part) -> bool {
     let distinct = results.iter().enumerate().all(|(i, result)| !results[..i].contains(result));
-    distinct && results.iter().all(|result| steps.iter().any(|step| step.to() == *result))
+    distinct && results.iter().all(|result| steps.iter().any(|step| step.to == *result))
 }

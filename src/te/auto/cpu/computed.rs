@@ -4,10 +4,10 @@ use epilogue_runtime::{DeviceTensor, Site};
 use smallvec::SmallVec;
 
 use super::memory::{Block, Run, read};
-use super::program::{Class, Program, Register, Step};
-use super::registers::Registers;
-use super::vm::by_class;
+use super::program::Program;
+use super::registers::{Registers, by_class};
 use crate::ElementType;
+use crate::lane::{Class, Register, Step};
 use crate::te::arith::Linear;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::Read;

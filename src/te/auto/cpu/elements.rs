@@ -8,9 +8,10 @@ use smallvec::SmallVec;
 
 use super::computed::{Computed, Target};
 use super::memory::{Block, Run, decode, origin, read, runs};
-use super::program::{Class, Program, Register};
+use super::program::Program;
 use super::registers::Registers;
 use crate::ElementType;
+use crate::lane::{Class, Register};
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space};
 use crate::te::auto::pattern::reads::Read;

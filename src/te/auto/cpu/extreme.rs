@@ -9,9 +9,9 @@ use half::{bf16, f16};
 use super::compared::Compared;
 use super::compile::Code;
 use super::elements::{Affine, Elements};
-use super::program::{Class, Register};
-use super::registers::{Lane, Registers};
+use super::registers::{RegisterLane, Registers};
 use crate::ElementType;
+use crate::lane::{Class, Register};
 use crate::simd::convert::Widen;
 use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::pattern::fused::Pass;
@@ -96,7 +96,7 @@ impl Extreme {
 
     /// # Safety
     /// The conditions of [`Extreme::add`]; the elements must be of type `S`.
-    unsafe fn search<S: Widen<T> + Compared<T>, T: Lane>(
+    unsafe fn search<S: Widen<T> + Compared<T>, T: RegisterLane>(
         &self,
         registers: &mut Registers,
         lane: usize,
@@ -134,7 +134,7 @@ fn is_nan<T: PartialEq + Copy>(x: T) -> bool {
     x != x
 }
 
-impl<S: Widen<T> + Compared<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
+impl<S: Widen<T> + Compared<T>, T: RegisterLane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
     /// The better one of a pair that was found and another pair.
     #[inline(always)]
     fn better(&self, (i, u): (i32, T), (j, v): (i32, T)) -> (i32, T) {
@@ -195,7 +195,7 @@ impl<S: Widen<T> + Compared<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F
     }
 }
 
-impl<S: Widen<T> + Compared<T>, T: Lane, F: Fn(T, T) -> bool> Vectorised for Search<'_, S, T, F> {
+impl<S: Widen<T> + Compared<T>, T: RegisterLane, F: Fn(T, T) -> bool> Vectorised for Search<'_, S, T, F> {
     type Output = (i32, T);
 
     #[inline(always)]

@@ -6,11 +6,12 @@
 use half::{bf16, f16};
 
 use super::compared::{Compared, Contiguous};
-use super::registers::Lane;
+use super::registers::RegisterLane;
 use crate::ElementType;
+use crate::expr::Op;
+use crate::lane::Operation;
 use crate::simd::convert::{GROUP, Widen};
 use crate::simd::{Float, Vectorised, dispatch};
-use crate::te::expr::expression::Binary;
 
 /// The number of rows combined in one pass over the lanes. The CPU prefetches that many streams, and lanes are loaded
 /// and stored that many times less often.
@@ -30,12 +31,12 @@ pub(in crate::te::auto) enum Combine {
 }
 
 impl Combine {
-    pub(in crate::te::auto) const fn of(op: Binary) -> Option<Self> {
-        Some(match op {
-            Binary::Add => Self::Add,
-            Binary::Mul => Self::Mul,
-            Binary::Min => Self::Min,
-            Binary::Max => Self::Max,
+    pub(in crate::te::auto) const fn of(operation: Operation) -> Option<Self> {
+        Some(match operation {
+            Operation::Apply(Op::Add) => Self::Add,
+            Operation::Apply(Op::Mul) => Self::Mul,
+            Operation::Apply(Op::Min) => Self::Min,
+            Operation::Apply(Op::Max) => Self::Max,
             _ => return None,
         })
     }
@@ -53,7 +54,7 @@ impl Combine {
 }
 
 /// A type whose values are combined here exactly as the steps of a strip combine them.
-pub(in crate::te::auto) trait Combined: Lane {
+pub(in crate::te::auto) trait Combined: RegisterLane {
     /// What changes no sum: -0 for floats.
     const NOTHING: Self;
 

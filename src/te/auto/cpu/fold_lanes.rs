@@ -1,6 +1,8 @@
 //! Combines lanes with each other.
 
 use super::fold::{BLOCK, Combine, Combined, by_combine};
+use super::registers::{Registers, by_class};
+use crate::lane::{Class, Register};
 use crate::simd::{Vectorised, dispatch};
 
 /// Combines lanes with other lanes, one to one.
@@ -74,6 +76,15 @@ fn halved<'a, T: Copy>(lanes: &'a mut [T], f: &impl Fn(T, T) -> T) -> &'a mut [T
         lanes[i] = f(lanes[2 * i], lanes[2 * i + 1]);
     }
     &mut lanes[..count]
+}
+
+impl Registers {
+    /// Combines one register with another, lane by lane.
+    pub(in crate::te::auto) fn combine(&mut self, op: Combine, to: Register, from: Register, count: usize) {
+        by_class!(to.class, T => {
+            self.write::<T>(to, |all, lanes| fold_block(op, &mut lanes[..count], &all.get::<T>(from)[..count]));
+        });
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! output, in one lane.
 
 use super::elements::Elements;
-use super::program::{Program, Register, Step};
+use super::program::Program;
+use crate::lane::{Register, Step};
 
 /// The steps that compute something for every element of an output, separated by whether they are loop-invariant.
 pub(in crate::te::auto) struct InvariantSteps {
@@ -42,14 +43,14 @@ impl InvariantSteps {
                 invariant.contains(register) || is_constant(*register) || elements.is_invariant(*register)
             };
             if step.operands().iter().all(is_invariant) {
-                invariant.push(step.to());
-                once.push(step.clone());
+                invariant.push(step.to);
+                once.push(*step);
             } else {
-                each.push(step.clone());
+                each.push(*step);
             }
         }
         let mut spread = Vec::new();
-        for register in each.iter().flat_map(Step::operands).chain(results.iter().copied()) {
+        for register in each.iter().flat_map(Step::operands).chain(results).copied() {
             if (invariant.contains(&register) || elements.is_invariant(register)) && !spread.contains(&register) {
                 spread.push(register);
             }

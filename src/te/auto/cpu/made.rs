@@ -123,13 +123,13 @@ pub(in crate::te::auto) struct Cached {
 }
 
 /// A size that a kernel uses only to address what it reads, such as a step's number.
-pub(in crate::te::auto) struct Step {
+pub(in crate::te::auto) struct AtStep {
     pub(in crate::te::auto) number: Var,
     /// For every read, its argument and its address at this step; `None` if the address is found element by element.
     pub(in crate::te::auto) reads: Vec<(usize, Option<u64>)>,
 }
 
-impl Step {
+impl AtStep {
     fn addresses(&self) -> Vec<Option<u64>> {
         self.reads.iter().map(|(_, address)| *address).collect()
     }
@@ -141,7 +141,7 @@ const ALIGNED: u64 = stream::LINE as u64;
 impl CodeCache {
     /// Takes out what is kept if it fits the shapes of this run, and moves it to this run's tensors. `step` is a size that
     /// may differ nevertheless.
-    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<Box<Cached>> {
+    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&AtStep>) -> Option<Box<Cached>> {
         let mut cached = lock(&self.0).take()?;
         cached.moves(bound, step)?;
         Some(cached)
@@ -165,18 +165,18 @@ impl CodeCache {
 
 impl Cached {
     /// Code that was made for these tensors, at this step. (It is more than a kilobyte, and handed on by every run.)
-    pub(in crate::te::auto) fn new(bound: &Bound<'_>, step: Option<&Step>, made: Made) -> Box<Self> {
+    pub(in crate::te::auto) fn new(bound: &Bound<'_>, step: Option<&AtStep>, made: Made) -> Box<Self> {
         Box::new(Self {
             sizes: bound.sizes.clone(),
             tensors: bound.tensors.iter().map(|tensor| Layout::of(tensor)).collect(),
-            reads: step.map_or(Vec::new(), Step::addresses),
+            reads: step.map_or(Vec::new(), AtStep::addresses),
             choice: made.describe().into(),
             made,
         })
     }
 
     /// Moves the code to the tensors of a run of the same shapes, if it can be.
-    fn moves(&mut self, bound: &Bound<'_>, step: Option<&Step>) -> Option<()> {
+    fn moves(&mut self, bound: &Bound<'_>, step: Option<&AtStep>) -> Option<()> {
         let same_sizes = match step {
             Some(step) => self.sizes.equal_but(&bound.sizes, step.number),
             None => self.sizes == bound.sizes,
@@ -208,7 +208,7 @@ impl Cached {
 
     /// Checks that all reads of a tensor moved by the same distance, and puts this distance into `moved` in place of
     /// the tensor's.
-    fn follow(&self, step: &Step, moved: &mut [i64]) -> Option<()> {
+    fn follow(&self, step: &AtStep, moved: &mut [i64]) -> Option<()> {
         let tensors = moved.to_vec();
         let mut known = vec![None; moved.len()];
         if step.reads.len() != self.reads.len() {

@@ -1,19 +1,17 @@
 //! Moves elements between the arguments' memory and strips.
 
-use std::sync::LazyLock;
-
 use epilogue_runtime::DeviceTensor;
 use half::{bf16, f16};
 use smallvec::SmallVec;
 
-use super::program::Register;
-use super::registers::{Lane, Registers};
+use super::registers::{RegisterLane, Registers};
 use crate::ElementType;
+use crate::lane::Register;
+use crate::lane::element::{E4M3, E5M2};
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Steps};
-use crate::te::expr::number::{decode_f8, encode_f8, round};
 
 /// Lanes that are consecutive along the last of some loops: the first lane, how many, and the first lane's indices.
 #[derive(Clone)]
@@ -118,41 +116,9 @@ pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, 
     }
 }
 
-/// 8-bit floats, held as their bits.
-macro_rules! eight_bit_floats {
-    ($($name:ident $element:ident $values:ident),*) => {$(
-        #[derive(Clone, Copy, Default)]
-        #[repr(transparent)]
-        struct $name(u8);
-
-        /// The value of every bit pattern.
-        static $values: LazyLock<[f32; 256]> =
-            LazyLock::new(|| std::array::from_fn(|bits| decode_f8(ElementType::$element, bits as u8) as f32));
-
-        impl $name {
-            /// Rounds to nearest even; values that are too large saturate.
-            fn of(x: f32) -> Self {
-                Self(encode_f8(ElementType::$element, round(ElementType::$element, f64::from(x))))
-            }
-        }
-
-        impl Widen<f32> for $name {
-            fn widen(self) -> f32 {
-                $values[usize::from(self.0)]
-            }
-
-            unsafe fn widen_row<const FMA: bool, const WIDTH: usize>(row: &[Self; WIDTH]) -> [f32; WIDTH] {
-                row.map(Self::widen)
-            }
-        }
-    )*};
-}
-
-eight_bit_floats!(E4M3 F8E4M3 E4M3_VALUES, E5M2 F8E5M2 E5M2_VALUES);
-
 /// # Safety
 /// The conditions of [`read`].
-unsafe fn gather<T: Widen<L>, L: Lane>(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
+unsafe fn gather<T: Widen<L>, L: RegisterLane>(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
     let from = block.address as *const T;
     let lanes = &mut registers.get_mut::<L>(to)[lane..];
     if block.step == 1 && block.count > 1 {
@@ -210,7 +176,13 @@ pub(in crate::te::auto) unsafe fn write(registers: &Registers, from: Register, l
 
 /// # Safety
 /// The conditions of [`write`].
-unsafe fn scatter_same<T: Lane>(registers: &Registers, from: Register, lane: usize, count: usize, target: Target) {
+unsafe fn scatter_same<T: RegisterLane>(
+    registers: &Registers,
+    from: Register,
+    lane: usize,
+    count: usize,
+    target: Target,
+) {
     if target.step != 1 || !target.is_streamed::<T>(count) {
         // SAFETY: the caller's promise.
         return unsafe { scatter::<T, T>(registers, from, lane, count, target, |x| x) };
@@ -224,7 +196,7 @@ const PIECE: usize = 256;
 
 /// # Safety
 /// The conditions of [`write`].
-unsafe fn scatter<T: Copy + Default, L: Lane>(
+unsafe fn scatter<T: Copy + Default, L: RegisterLane>(
     registers: &Registers,
     from: Register,
     lane: usize,

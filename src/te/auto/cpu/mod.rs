@@ -35,7 +35,6 @@ mod rows;
 mod scan;
 mod scan_columns;
 mod tree;
-mod vm;
 
 pub(super) use self::job::Task;
 #[cfg(test)]

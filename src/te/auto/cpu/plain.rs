@@ -6,11 +6,12 @@
 use super::elements::{Affine, Elements};
 use super::fold::{Combine, Combined};
 use super::memory::Written;
-use super::program::{Class, Register, Step};
+use crate::expr::Op;
+use crate::lane::Operation;
+use crate::lane::{Class, Register, Step};
 use crate::simd::stream::{self, Fence};
 use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::LoopLevel;
-use crate::te::expr::expression::Binary;
 use crate::{ElementType, parallel};
 
 /// The number of columns that are computed at once, step by step, so that their steps overlap.
@@ -106,12 +107,16 @@ impl Plain {
             (false, true) => Some(a),
             _ => None,
         };
-        let (form, a, x) = match *steps {
-            [Step::Binary(op, to, a, b)] if to == new => {
+        let of_two = |step: &Step| match *step.operands() {
+            [a, b] => Some((step.operation, step.to, a, b)),
+            _ => None,
+        };
+        let (form, a, x) = match *steps.iter().map(of_two).collect::<Option<Vec<_>>>()? {
+            [(operation, to, a, b)] if to == new => {
                 let x = other(a, b, state)?;
-                (Form::Combine(Combine::of(op)?), x, x)
+                (Form::Combine(Combine::of(operation)?), x, x)
             }
-            [Step::Binary(Binary::Mul, product, a, b), Step::Binary(Binary::Add, to, c, d)] if to == new => {
+            [(Operation::Apply(Op::Mul), product, a, b), (Operation::Apply(Op::Add), to, c, d)] if to == new => {
                 (Form::Linear, other(a, b, state)?, other(c, d, product)?)
             }
             _ => return None,

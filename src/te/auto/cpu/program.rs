@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::ElementType;
-use crate::expr::{Body, ExprNode, Function, Op};
+use crate::expr::{Function, Op};
+use crate::lane::function::Inline;
+use crate::lane::{Class, Constant, Operation, Register, Step};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::dtype::DType;
@@ -17,94 +19,42 @@ use crate::te::expr::var::Var;
 /// many.
 const MOST_STEPS: usize = 1 << 18;
 
-/// What one lane of a register holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) enum Class {
-    F32,
-    F64,
-    /// Also 8-bit integers, within their range, and truth values as 0 or 1.
-    I32,
-    I64,
-}
-
-impl Class {
-    /// The class in which values of a type are computed.
-    pub(in crate::te::auto) fn of(dtype: DType) -> Self {
-        match dtype {
-            DType::Bool | DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => Self::I32,
-            DType::Number(ElementType::I64) => Self::I64,
-            DType::Number(ElementType::F64) => Self::F64,
-            DType::Number(_) => Self::F32,
-        }
+/// The class in which values of a type are computed.
+pub(in crate::te::auto) const fn class_of(dtype: DType) -> Class {
+    match dtype {
+        DType::Bool | DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => Class::I32,
+        DType::Number(ElementType::I64) => Class::I64,
+        DType::Number(ElementType::F64) => Class::F64,
+        DType::Number(_) => Class::F32,
     }
 }
 
-/// A register: its class and its number in that class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) struct Register {
-    pub(in crate::te::auto) class: Class,
-    pub(in crate::te::auto) number: usize,
-}
-
-/// A constant, the same in every lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::te::auto) enum Constant {
-    /// The bits of an f64.
-    Number(u64),
-    Integer(i64),
-}
-
-/// One operation on strips.
-#[derive(Clone, Debug)]
-pub(in crate::te::auto) enum Step {
-    /// Result, operands.
-    Binary(Binary, Register, Register, Register),
-    Not(Register, Register),
-    /// Result, condition, then, otherwise.
-    Select(Register, Register, Register, Register),
-    /// A primitive operation of one to three operands of the result's class.
-    Apply(Op, Register, [Register; 3]),
-    /// Conversion to a type by rounding or truncation; the result has the type's class.
-    Cast(DType, Register, Register),
-    /// The nearest integer of a floating-point number, ties to even, in the same class.
-    Nearest(Register, Register),
-    Copy(Register, Register),
-}
-
-impl Step {
-    /// Whether it fails for some operands.
-    pub(in crate::te::auto) const fn divides_integers(&self) -> bool {
-        matches!(
-            self,
-            Self::Binary(
-                Binary::FloorDiv | Binary::FloorMod | Binary::Div,
-                Register { class: Class::I32 | Class::I64, .. },
-                ..
-            )
-        )
+/// The conversion to a type.
+const fn cast(dtype: DType) -> Operation {
+    match dtype {
+        DType::Bool => Operation::Truth,
+        DType::Number(element) => Operation::Cast(element),
     }
+}
 
-    /// The registers that it reads.
-    pub(in crate::te::auto) fn operands(&self) -> SmallVec<[Register; 3]> {
-        match self {
-            Self::Binary(_, _, a, b) => smallvec![*a, *b],
-            Self::Not(_, a) | Self::Cast(_, _, a) | Self::Nearest(_, a) | Self::Copy(_, a) => smallvec![*a],
-            Self::Select(_, condition, a, b) => smallvec![*condition, *a, *b],
-            Self::Apply(_, _, operands) => SmallVec::from_slice(operands),
-        }
-    }
-
-    /// The register that it writes.
-    pub(in crate::te::auto) const fn to(&self) -> Register {
-        match self {
-            Self::Binary(_, to, ..)
-            | Self::Not(to, _)
-            | Self::Select(to, ..)
-            | Self::Apply(_, to, _)
-            | Self::Cast(_, to, _)
-            | Self::Nearest(to, _)
-            | Self::Copy(to, _) => *to,
-        }
+const fn operation(op: Binary) -> Operation {
+    match op {
+        Binary::Add => Operation::Apply(Op::Add),
+        Binary::Sub => Operation::Apply(Op::Sub),
+        Binary::Mul => Operation::Apply(Op::Mul),
+        Binary::Div => Operation::Apply(Op::Div),
+        Binary::Min => Operation::Apply(Op::Min),
+        Binary::Max => Operation::Apply(Op::Max),
+        Binary::Lt => Operation::Apply(Op::Lt),
+        Binary::Le => Operation::Apply(Op::Le),
+        Binary::Gt => Operation::Apply(Op::Gt),
+        Binary::Ge => Operation::Apply(Op::Ge),
+        Binary::Eq => Operation::Apply(Op::Eq),
+        Binary::Ne => Operation::Apply(Op::Ne),
+        Binary::FloorDiv => Operation::FloorDiv,
+        Binary::FloorMod => Operation::FloorMod,
+        Binary::And => Operation::And,
+        Binary::Or => Operation::Or,
     }
 }
 
@@ -136,12 +86,19 @@ impl Program {
         Register { class, number: *count - 1 }
     }
 
+    /// Adds a step, and gives the register of its result.
+    fn step(&mut self, operation: Operation, class: Class, operands: &[Register]) -> Register {
+        let to = self.register(class);
+        self.steps.push(Step::new(operation, to, operands));
+        to
+    }
+
     /// The register of a variable; it must be filled before the program runs.
     pub(in crate::te::auto) fn variable(&mut self, var: Var) -> Register {
         if let Some(register) = self.variables.get(&var) {
             return *register;
         }
-        let register = self.register(Class::of(var.dtype()));
+        let register = self.register(class_of(var.dtype()));
         self.variables.insert(var, register);
         register
     }
@@ -158,12 +115,7 @@ impl Program {
         if !values.iter().any(|value| self.variables.values().any(|var| var == value)) {
             return values.to_vec();
         }
-        let copy = |value: &Register| {
-            let to = self.register(value.class);
-            self.steps.push(Step::Copy(to, *value));
-            to
-        };
-        values.iter().map(copy).collect()
+        values.iter().map(|value| self.step(Operation::Copy, value.class, &[*value])).collect()
     }
 
     /// Lets a variable stand for a register.
@@ -207,18 +159,11 @@ impl Program {
         value
     }
 
-    fn negated(&mut self, condition: Register) -> Register {
-        let to = self.register(Class::I32);
-        self.steps.push(Step::Not(to, condition));
-        to
-    }
-
     /// The divisor, or 1 where the quotient is not used.
     fn divisor(&mut self, mut by: Register) -> Register {
         for guard in self.guards.clone() {
-            let (one, to) = (self.constant(Constant::Integer(1), by.class), self.register(by.class));
-            self.steps.push(Step::Select(to, guard, by, one));
-            by = to;
+            let one = self.constant(Constant::Integer(1), by.class);
+            by = self.step(Operation::Apply(Op::Select), by.class, &[guard, by, one]);
         }
         by
     }
@@ -243,14 +188,16 @@ impl Program {
     fn guard(&mut self, kind: &Kind, before: &[Register]) -> Option<Register> {
         match (kind, before) {
             (Kind::Select(..), [chosen]) | (Kind::Binary(Binary::And, ..), [chosen]) => Some(*chosen),
-            (Kind::Select(..), [other, _]) | (Kind::Binary(Binary::Or, ..), [other]) => Some(self.negated(*other)),
+            (Kind::Select(..), [other, _]) | (Kind::Binary(Binary::Or, ..), [other]) => {
+                Some(self.step(Operation::Not, Class::I32, &[*other]))
+            }
             _ => None,
         }
     }
 
     /// An operation whose operands have been computed.
     fn applied(&mut self, x: &Expr, operands: &[Register], sizes: &Sizes) -> Result<Register, TeError> {
-        let class = Class::of(x.dtype());
+        let class = class_of(x.dtype());
         match (x.kind(), operands) {
             (Kind::Int(value), _) => Ok(self.constant(Constant::Integer(*value), class)),
             (Kind::Float(value), _) => Ok(self.number(*value, class)),
@@ -258,32 +205,21 @@ impl Program {
             (Kind::Var(var), _) => Ok(self.variable(*var)),
             (Kind::Binary(op, ..), &[a, b]) => {
                 let b = if matches!(op, Binary::FloorDiv | Binary::FloorMod) { self.divisor(b) } else { b };
-                let to = self.register(class);
-                self.steps.push(Step::Binary(*op, to, a, b));
-                Ok(self.wrapped(to, x.dtype()))
+                let value = self.step(operation(*op), class, &[a, b]);
+                Ok(self.wrapped(value, x.dtype()))
             }
-            (Kind::Not(_), &[a]) => {
-                let to = self.register(class);
-                self.steps.push(Step::Not(to, a));
-                Ok(to)
-            }
-            (Kind::Select(..), &[condition, a, b]) => {
-                let to = self.register(class);
-                self.steps.push(Step::Select(to, condition, a, b));
-                Ok(to)
-            }
+            (Kind::Not(_), _) => Ok(self.step(Operation::Not, class, operands)),
+            (Kind::Select(..), _) => Ok(self.step(Operation::Apply(Op::Select), class, operands)),
             (Kind::Cast(inner), &[a]) => {
                 let narrow = matches!(inner.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
                 if narrow && x.dtype() == DType::Number(ElementType::I32) {
                     // It is already held in this way.
                     return Ok(a);
                 }
-                let to = self.register(class);
-                self.steps.push(Step::Cast(x.dtype(), to, a));
-                Ok(to)
+                Ok(self.step(cast(x.dtype()), class, &[a]))
             }
             (Kind::Apply(op, _), _) => Ok(self.apply(*op, class, operands)),
-            (Kind::Call(function, _), _) => self.call(function, class, operands),
+            (Kind::Call(function, _), _) => Ok(self.call(function, class, operands)),
             (Kind::Likely(_), &[a]) => Ok(a),
             (Kind::Invalid(error), _) => Err(error.clone()),
             _ => Err(refused("an expression that is not prepared")),
@@ -309,69 +245,39 @@ impl Program {
         if !matches!(dtype, DType::Number(ElementType::I8 | ElementType::U8)) {
             return x;
         }
-        let to = self.register(Class::I32);
-        self.steps.push(Step::Cast(dtype, to, x));
-        to
+        self.step(cast(dtype), Class::I32, &[x])
     }
 
     fn apply(&mut self, op: Op, class: Class, operands: &[Register]) -> Register {
-        let comparison = match op {
-            Op::Lt => Some(Binary::Lt),
-            Op::Le => Some(Binary::Le),
-            Op::Gt => Some(Binary::Gt),
-            Op::Ge => Some(Binary::Ge),
-            Op::Eq => Some(Binary::Eq),
-            Op::Ne => Some(Binary::Ne),
-            _ => None,
-        };
-        if let Some(comparison) = comparison {
-            let to = self.register(Class::I32);
-            self.steps.push(Step::Binary(comparison, to, operands[0], operands[1]));
-            return to;
-        }
-        let to = self.register(class);
-        if op == Op::Select {
-            self.steps.push(Step::Select(to, operands[0], operands[1], operands[2]));
-            return to;
-        }
-        let operand = |i: usize| operands.get(i).copied().unwrap_or(operands[0]);
-        self.steps.push(Step::Apply(op, to, [operand(0), operand(1), operand(2)]));
-        to
+        let class = if op.is_comparison() { Class::I32 } else { class };
+        self.step(Operation::Apply(op), class, operands)
     }
 
     /// An elementwise function, inlined.
-    fn call(&mut self, function: &Function, class: Class, operands: &[Register]) -> Result<Register, TeError> {
-        let expression = match function.body() {
-            Body::Primitive(op) => return Ok(self.apply(*op, class, operands)),
-            Body::Expression(expression) => expression,
-        };
-        let mut values: Vec<Register> = Vec::with_capacity(expression.nodes().len());
-        for node in expression.nodes() {
-            let inner: Vec<Register> = node.operands().iter().map(|id| values[id.index()]).collect();
-            let value = match node {
-                ExprNode::Parameter(place) => operands[*place],
-                ExprNode::Literal(value) => self.number(*value, class),
-                ExprNode::Apply(op, _) => self.apply(*op, class, &inner),
-                ExprNode::Call(function, _) => self.call(function, class, &inner)?,
-                ExprNode::Cast(element, _) => {
-                    // Rounded to the type, and back. In the language of epilogues a cast to an integer rounds; in a
-                    // tensor expression it truncates.
-                    let mut from = inner[0];
-                    if !element.is_float() {
-                        from = self.register(class);
-                        self.steps.push(Step::Nearest(from, inner[0]));
-                    }
-                    let rounded = self.register(Class::of(DType::from(*element)));
-                    self.steps.push(Step::Cast(DType::from(*element), rounded, from));
-                    let to = self.register(class);
-                    let dtype = if class == Class::F64 { DType::from(ElementType::F64) } else { DType::F32 };
-                    self.steps.push(Step::Cast(dtype, to, rounded));
-                    to
-                }
-            };
-            values.push(value);
-        }
-        Ok(values[expression.root().index()])
+    fn call(&mut self, function: &Function, class: Class, operands: &[Register]) -> Register {
+        InClass { program: self, class }.call(function, operands)
+    }
+}
+
+/// Builds what is computed in one class.
+struct InClass<'a> {
+    program: &'a mut Program,
+    class: Class,
+}
+
+impl Inline for InClass<'_> {
+    type Value = Register;
+
+    fn literal(&mut self, x: f64) -> Register {
+        self.program.number(x, self.class)
+    }
+
+    fn apply(&mut self, op: Op, operands: &[Register]) -> Register {
+        self.program.apply(op, self.class, operands)
+    }
+
+    fn round(&mut self, element: ElementType, x: Register) -> Register {
+        self.program.step(Operation::Round(element), self.class, &[x])
     }
 }
 

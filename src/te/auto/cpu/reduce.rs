@@ -10,10 +10,9 @@ use super::fold_lanes::fold_lanes;
 use super::job::{Job, TASK, Worker};
 use super::machine::At;
 use super::memory::{Run, Written, decode, origin, runs, write};
-use super::program::{Class, Register, Step};
-use super::registers::{LANES, Registers};
+use super::registers::{LANES, Registers, by_class};
 use super::tree::part_of;
-use super::vm::by_class;
+use crate::lane::{Class, Register, Step};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::bind::iteration_space::{LoopLevel, points};
@@ -170,7 +169,7 @@ impl Job {
     ) -> Result<(), TeError> {
         registers.run(&self.code.identity.0, count)?;
         for (to, from) in to.iter().zip(&self.code.identity.1) {
-            registers.copy_lanes(*to, 0, *from, 0, count);
+            registers.copy_lanes((*to, 0), (*from, 0), count);
         }
         Ok(())
     }
@@ -264,7 +263,7 @@ impl Job {
             unsafe { self.fill_outputs(registers, output, shared) }?;
             registers.run(steps, shared)?;
             for (left, init) in self.code.left.iter().zip(init) {
-                registers.copy_lanes(*left, 0, *init, 0, shared);
+                registers.copy_lanes((*left, 0), (*init, 0), shared);
             }
         }
         Ok(())
@@ -375,7 +374,7 @@ impl Job {
             match code.condition {
                 Some(condition) => registers.keep_where(*left, condition, *result, count),
                 None if code.replaces && count == lanes => registers.replace(*left, *result),
-                None => registers.copy_lanes(*left, 0, *result, 0, count),
+                None => registers.copy_lanes((*left, 0), (*result, 0), count),
             }
         }
         Ok(())
@@ -408,7 +407,7 @@ impl Job {
         registers.run(&self.code.merge.0, count)?;
         // All results are computed before any replaces an old value.
         for (left, result) in self.code.left.iter().zip(&self.code.merge.1) {
-            registers.copy_lanes(*left, 0, *result, 0, count);
+            registers.copy_lanes((*left, 0), (*result, 0), count);
         }
         Ok(())
     }
@@ -423,7 +422,7 @@ impl Job {
             self.start(registers, &self.code.left, lanes)?;
             for part in part_of(0..count, lane, finish) {
                 for (left, right) in self.code.left.iter().zip(&self.code.right) {
-                    registers.take_lanes(*right, &partials[part as usize], *left, lanes);
+                    registers.take_lanes((*right, 0), &partials[part as usize], (*left, 0), lanes);
                 }
                 self.merge_lanes(registers, lanes)?;
             }
@@ -431,7 +430,7 @@ impl Job {
                 return Ok(());
             }
             for left in &self.code.left {
-                totals.take_lane(*left, lane as usize, registers);
+                totals.take_lanes((*left, lane as usize), registers, (*left, 0), 1);
             }
         }
         *registers = totals;
@@ -500,8 +499,8 @@ impl Job {
         {
             registers.run(steps, lanes)?;
             for ((left, right), init) in self.code.left.iter().zip(&self.code.right).zip(init) {
-                registers.copy_lanes(*right, 0, *left, 0, lanes);
-                registers.copy_lanes(*left, 0, *init, 0, lanes);
+                registers.copy_lanes((*right, 0), (*left, 0), lanes);
+                registers.copy_lanes((*left, 0), (*init, 0), lanes);
             }
             self.merge_lanes(registers, lanes)?;
         }

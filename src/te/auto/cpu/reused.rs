@@ -3,7 +3,8 @@
 
 use super::registers::Registers;
 use crate::exhaustion::grow;
-use crate::te::auto::cpu::program::{Class, Register};
+use crate::lane::{Class, Register};
+use crate::te::auto::cpu::program::class_of;
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::var::Var;
@@ -41,7 +42,7 @@ impl ReusedValue {
         let costs = |(_, x): &(usize, &Expr)| {
             let mut costs = false;
             x.visit(&mut |part| costs |= matches!(part.kind(), Kind::Apply(..) | Kind::Call(..)));
-            costs && Class::of(x.dtype()) == Class::F32
+            costs && class_of(x.dtype()) == Class::F32
         };
         let (source, value) = pass.source.iter().enumerate().find(costs)?;
         let (var, mut found) = (Var::local("again", value.dtype()), false);

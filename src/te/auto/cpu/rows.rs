@@ -69,7 +69,7 @@ impl Job {
         registers.run(&code.accumulate.0, rows * lanes)?;
         for (left, result) in code.left.iter().zip(&code.accumulate.1) {
             for row in 0..rows {
-                registers.copy_lanes(*left, row * lanes, *result, row * lanes, filled);
+                registers.copy_lanes((*left, row * lanes), (*result, row * lanes), filled);
             }
         }
         Ok(())

@@ -6,10 +6,10 @@ use super::elements::{Along, Elements, Loops};
 use super::job::ALONE;
 use super::memory::{Run, Written, decode, runs, write};
 use super::plain::{GROUP, HELD, Plain};
-use super::program::{Class, Program, Register, Step};
-use super::registers::{LANES, Registers};
+use super::program::Program;
+use super::registers::{LANES, Registers, by_class};
 use super::scan_columns::{CompiledReduction, Results, results};
-use super::vm::by_class;
+use crate::lane::{Class, Register, Step};
 use crate::parallel;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{Space, points};
@@ -357,7 +357,7 @@ impl Scan {
 
     fn keep(&self, registers: &mut Registers, new: &[Register], count: usize) {
         for (component, new) in self.components.iter().zip(new) {
-            registers.copy_lanes(*component, 0, *new, 0, count);
+            registers.copy_lanes((*component, 0), (*new, 0), count);
         }
     }
 
@@ -451,10 +451,10 @@ impl Scan {
         for (maps_of, starts) in composed.iter().zip(&mut starts) {
             for lane in 0..STRETCHES_PER_TASK as usize {
                 for component in &self.components {
-                    starts.take_lane(*component, lane, &state);
+                    starts.take_lanes((*component, lane), &state, (*component, 0), 1);
                 }
                 for entry in &maps.entries {
-                    state.take_from_lane(*entry, maps_of, lane);
+                    state.take_lanes((*entry, 0), maps_of, (*entry, lane), 1);
                 }
                 state.run(&maps.apply.0, 1)?;
                 self.keep(&mut state, &maps.apply.1, 1);
@@ -484,7 +484,7 @@ impl Scan {
         let lanes = STRETCHES_PER_TASK as usize;
         registers.run(&maps.identity.0, lanes)?;
         for (entry, unit) in maps.entries.iter().zip(&maps.identity.1) {
-            registers.copy_lanes(*entry, 0, *unit, 0, lanes);
+            registers.copy_lanes((*entry, 0), (*unit, 0), lanes);
         }
         for step in 0..length {
             let Some((run, count)) = stretch_steps(&stretches, step, length, steps) else { break };
@@ -492,7 +492,7 @@ impl Scan {
             unsafe { self.elements.fill(registers, Along::Every(outer, &[run], length), count) }?;
             registers.run(&maps.compose.0, count)?;
             for (entry, new) in maps.entries.iter().zip(&maps.compose.1) {
-                registers.copy_lanes(*entry, 0, *new, 0, count);
+                registers.copy_lanes((*entry, 0), (*new, 0), count);
             }
         }
         Ok(())

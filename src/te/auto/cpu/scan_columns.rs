@@ -2,9 +2,9 @@
 //! GPU's lanes.
 
 use super::elements::{Along, Elements};
-use super::program::{Class, Program, Register, Step};
-use super::registers::Registers;
-use super::vm::by_class;
+use super::program::{Program, class_of};
+use super::registers::{Registers, by_class};
+use crate::lane::{Class, Register, Step};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::gpu::choose::scan::ScanPlan;
 use crate::te::auto::order::Order;
@@ -74,7 +74,7 @@ impl CompiledReduction {
         sizes: &Sizes,
         (reading, by_total): (&Reading<'_>, &[usize]),
     ) -> Result<Self, TeError> {
-        let classes: Vec<Class> = reduction.types().into_iter().map(Class::of).collect();
+        let classes: Vec<Class> = reduction.types().into_iter().map(class_of).collect();
         let fresh =
             |program: &mut Program| classes.iter().map(|class| program.register(*class)).collect::<Vec<Register>>();
         let (left, right, total) = (fresh(program), fresh(program), fresh(program));
@@ -239,6 +239,6 @@ impl Given {
 
 fn copy(registers: &mut Registers, to: &[Register], from: &[Register], count: usize) {
     for (to, from) in to.iter().zip(from) {
-        registers.copy_lanes(*to, 0, *from, 0, count);
+        registers.copy_lanes((*to, 0), (*from, 0), count);
     }
 }

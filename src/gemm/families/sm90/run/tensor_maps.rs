@@ -351,7 +351,8 @@ mod tests {
         let values: Vec<u8> =
             (0..count).flat_map(|i| half::f16::from_f64((i * 7 % 1021) as f64).to_le_bytes()).collect();
         assert!(result(&gemm, &values).expect("a result") == values);
-        let variant = gemm.inner().variants.find(|variant| variant.views.digits != 0).expect("a variant");
+        let variant =
+            gemm.inner().executable.compiled_variant(&|variant| variant.views.digits != 0).expect("a variant");
         let KernelKey::Sm90(key) = &variant.key else { panic!("{}", variant.key) };
         assert_eq!(key.direct, 0);
         let (ptx, name) = (variant.kernel.ptx(), variant.kernel.name());

@@ -3,13 +3,12 @@
 use std::ops::Range;
 
 use crate::ElementType;
+use crate::lane::{Class, Register};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::compile::Code;
 use crate::te::auto::cpu::elements::{Affine, Elements};
 use crate::te::auto::cpu::fold::{Combine, FromMemory, Rows};
-use crate::te::auto::cpu::program::{Class, Register};
-use crate::te::auto::cpu::registers::Registers;
-use crate::te::auto::cpu::vm::by_class;
+use crate::te::auto::cpu::registers::{Registers, by_class};
 
 /// What is combined directly, and how.
 pub(in crate::te::auto) struct Direct {

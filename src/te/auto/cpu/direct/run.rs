@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::plan::{Direct, Value};
+use crate::lane::{Class, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::cpu::elements::Along;
@@ -10,10 +11,8 @@ use crate::te::auto::cpu::fold::{FromMemory, Outputs, RegisterLanes, Rows};
 use crate::te::auto::cpu::fold_lanes::{fold_block, fold_lanes};
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::{decode, origin, runs};
-use crate::te::auto::cpu::program::{Class, Register};
-use crate::te::auto::cpu::registers::{LANES, Registers};
+use crate::te::auto::cpu::registers::{LANES, Registers, by_class};
 use crate::te::auto::cpu::tree::part_of;
-use crate::te::auto::cpu::vm::by_class;
 use crate::te::error::TeError;
 
 /// The number of neighbouring outputs in a task: their lanes stay in a near cache, and a row of them is long enough for
@@ -194,7 +193,7 @@ impl Job {
                 unsafe { self.fill_outputs(registers, chunk.first + first as i64, lanes) }?;
                 registers.run(steps, lanes)?;
                 for (value, init) in direct.values.iter().zip(init) {
-                    sums.take_run(value.lanes, first, registers, *init, 0, lanes);
+                    sums.take_lanes((value.lanes, first), registers, (*init, 0), lanes);
                 }
             }
             return Ok(());
@@ -401,7 +400,7 @@ impl Job {
         for first in (0..chunk.count).step_by(LANES) {
             let lanes = (chunk.count - first).min(LANES);
             for (value, left) in direct.values.iter().zip(&self.code.left) {
-                registers.take_run(*left, 0, sums, value.lanes, first, lanes);
+                registers.take_lanes((*left, 0), sums, (value.lanes, first), lanes);
             }
             // SAFETY: the caller's promise.
             unsafe { self.store(registers, chunk.first + first as i64, lanes) }?;

@@ -1,11 +1,10 @@
 //! Steps as machine code. If all points of a strip are neighbours in memory, their steps become one loop from memory to
 //! memory, whatever their number. All other steps run one by one, with the same bits.
 //!
-//! `lower` (steps → the computation of a lane) → `point_loop` (and where lanes are) → `of_job` (the loops of a
+//! `lane::machine` (steps → the computation of a lane) → `point_loop` (and where lanes are) → `of_job` (the loops of a
 //! reduction), `walk` (loops over the elements of neighbouring outputs, for [columns](super::columns)) and `whole_rows`
 //! (a chain of reductions along rows as one loop over rows).
 
-mod lower;
 mod of_job;
 mod point_loop;
 mod strips;

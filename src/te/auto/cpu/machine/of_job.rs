@@ -2,8 +2,8 @@
 
 use super::point_loop::{Builder, Moving, PointLoop};
 use super::strips::{MachineLoops, Strips};
+use crate::lane::Step;
 use crate::te::auto::cpu::job::Job;
-use crate::te::auto::cpu::program::Step;
 
 impl Job {
     /// What machine code does of it. If its lanes are outputs, these are divided into `strips`, or into its own.

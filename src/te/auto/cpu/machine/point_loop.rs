@@ -1,12 +1,13 @@
 //! A loop over points, and the places of the lanes that it reads and writes.
 
-use super::lower::{Lowering, Typed};
 use crate::ElementType;
-use crate::jit::{ARGUMENTS, Body, Kernel, Lane, Place, Value};
+use crate::jit::{ARGUMENTS, Body, JitPlace, Kernel, Lane, Value};
+use crate::lane::machine::{Lowering, Typed};
+use crate::lane::{Class, Register, Step};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
-use crate::te::auto::cpu::program::{Class, Program, Register, Step};
+use crate::te::auto::cpu::program::Program;
 use crate::te::auto::cpu::registers::Registers;
 
 /// The loops along which lanes lie.
@@ -19,8 +20,6 @@ pub(in crate::te::auto::cpu) enum Moving {
 /// Where the lanes of an argument of the code are.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Binding {
-    /// Nowhere: what stages of a row program hand on.
-    Nothing,
     /// Elements of a read, by its number.
     Read(usize),
     /// Elements of an output.
@@ -117,7 +116,7 @@ impl<'a> Builder<'a> {
 
     /// A register whose value is the same for all points, in one of its lanes.
     pub(in crate::te::auto::cpu) fn uniform(&mut self, register: Register) -> Option<()> {
-        let value = Lowering::typed(register.class, self.lowering.body.uniform())?;
+        let value = Typed::narrow(register.class, self.lowering.body.uniform())?;
         self.bindings.push(Binding::Uniform(register));
         self.lowering.set(register, value);
         Some(())
@@ -126,7 +125,7 @@ impl<'a> Builder<'a> {
     /// A register with a lane for each point.
     pub(in crate::te::auto::cpu) fn strip(&mut self, register: Register) -> Option<()> {
         let lane = if register.class == Class::F32 { Lane::F32 } else { Lane::I32 };
-        let value = Lowering::typed(register.class, self.lowering.body.load(lane))?;
+        let value = Typed::narrow(register.class, self.lowering.body.load(lane))?;
         self.bindings.push(Binding::Strip(register));
         self.lowering.set(register, value);
         self.is_short = true;
@@ -137,12 +136,12 @@ impl<'a> Builder<'a> {
     pub(in crate::te::auto::cpu) fn kept(&mut self, register: Register) {
         let value = self.lowering.body.load(Lane::F32);
         self.bindings.push(Binding::Kept);
-        self.lowering.set(register, Typed::F32(value));
+        self.lowering.set(register, Typed::Float(value));
     }
 
     /// Keeps the values of a register.
     pub(in crate::te::auto::cpu) fn keep(&mut self, register: Register) -> Option<()> {
-        let Typed::F32(value) = self.value(register)? else { return None };
+        let Typed::Float(value) = self.value(register)? else { return None };
         self.lowering.body.store(Lane::F32, value);
         self.bindings.push(Binding::Kept);
         Some(())
@@ -161,7 +160,7 @@ impl<'a> Builder<'a> {
                 self.lowering.body.updated()
             }
         };
-        self.lowering.set(register, Lowering::typed(register.class, value)?);
+        self.lowering.set(register, Typed::narrow(register.class, value)?);
         Some(argument)
     }
 
@@ -177,9 +176,9 @@ impl<'a> Builder<'a> {
         if let Some(condition) = condition {
             let (condition, old) = (self.value(condition)?, self.value(state)?);
             let mask = self.lowering.mask(condition);
-            value = self.lowering.select(mask, value, old)?;
+            value = self.lowering.select(state.class, mask, value, old);
         }
-        let bits = self.lowering.bits(value);
+        let bits = self.lowering.bits(state.class, value);
         self.lowering.body.set(argument, bits);
         Some(())
     }
@@ -188,7 +187,7 @@ impl<'a> Builder<'a> {
     pub(in crate::te::auto::cpu) fn steps(&mut self, steps: &[Step]) -> Option<()> {
         for step in steps {
             for operand in step.operands() {
-                self.value(operand)?;
+                self.value(*operand)?;
             }
             self.lowering.step(step)?;
         }
@@ -216,7 +215,7 @@ impl<'a> Builder<'a> {
             self.bindings.push(Binding::Axis(axis, least));
             let body = &mut self.lowering.body;
             let value = if is_last { body.counter() } else { body.uniform() };
-            return Some(Typed::I32(value)).filter(|_| register.class == Class::I32);
+            return Some(Typed::Integer(value)).filter(|_| register.class == Class::I32);
         }
         let (number, element, step) = if self.chooses {
             self.elements.row(register)?
@@ -237,7 +236,7 @@ impl<'a> Builder<'a> {
             }
         };
         self.bindings.push(Binding::Read(number));
-        Lowering::typed(register.class, value)
+        Typed::narrow(register.class, value)
     }
 
     /// Writes a register to an output. One that is written past the caches gets its elements from the register's lanes.
@@ -251,11 +250,11 @@ impl<'a> Builder<'a> {
         let value = self.value(register)?;
         if output.far {
             let lane = if register.class == Class::F32 { Lane::F32 } else { Lane::I32 };
-            let bits = self.lowering.bits(value);
+            let bits = self.lowering.bits(register.class, value);
             self.lowering.body.store(lane, bits);
             self.bindings.push(Binding::Strip(register));
             self.is_short = true;
-            return steps.iter().any(|step| step.to() == register).then_some(());
+            return steps.iter().any(|step| step.to == register).then_some(());
         }
         self.write_points(register, place, output, false)
     }
@@ -284,7 +283,7 @@ impl<'a> Builder<'a> {
         if class != register.class {
             return None;
         }
-        let narrow = self.lowering.narrowed(value, lane)?;
+        let narrow = self.lowering.narrowed(register.class, value, lane)?;
         if past {
             self.lowering.body.store_past(lane, narrow);
         } else {
@@ -297,7 +296,7 @@ impl<'a> Builder<'a> {
     /// What the elements of an axis, a constant or a read are in the code, as 32 bits.
     pub(super) fn bits_of(&mut self, register: Register) -> Option<Value> {
         let value = self.value(register)?;
-        Some(self.lowering.bits(value))
+        Some(self.lowering.bits(register.class, value))
     }
 
     pub(super) const fn body(&mut self) -> &mut Body {
@@ -305,26 +304,24 @@ impl<'a> Builder<'a> {
     }
 
     /// A register that an earlier stage of a row program has left.
-    pub(super) fn held(&mut self, register: Register, place: Place) -> Option<()> {
+    pub(super) fn held(&mut self, register: Register, place: JitPlace) -> Option<()> {
         self.total(register, |body| {
             let value = body.held(place);
-            Lowering::typed(register.class, value)
+            Typed::narrow(register.class, value)
         })
     }
 
     /// A register whose value is computed of what earlier stages of a row program have left.
     pub(super) fn total(&mut self, register: Register, of: impl FnOnce(&mut Body) -> Option<Typed>) -> Option<()> {
         let value = of(&mut self.lowering.body)?;
-        self.bindings_follow();
         self.lowering.set(register, value);
         Some(())
     }
 
     /// Leaves a register to later stages of a row program.
-    pub(super) fn leave(&mut self, register: Register, place: Place) -> Option<()> {
+    pub(super) fn leave(&mut self, register: Register, place: JitPlace) -> Option<()> {
         let bits = self.bits_of(register)?;
         self.lowering.body.leave(place, bits);
-        self.bindings_follow();
         Some(())
     }
 
@@ -335,14 +332,8 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// Arguments that the body has got without an address are nowhere.
-    pub(super) fn bindings_follow(&mut self) {
-        self.bindings.resize(self.lowering.body.count_arguments(), Binding::Nothing);
-    }
-
     /// The body, and where its arguments are.
-    pub(super) fn parts(mut self) -> (Body, Vec<Binding>) {
-        self.bindings_follow();
+    pub(super) fn parts(self) -> (Body, Vec<Binding>) {
         (self.lowering.body, self.bindings)
     }
 
@@ -390,7 +381,6 @@ impl PointLoop {
         let mut numbers = [0i32; ARGUMENTS];
         for ((binding, address), number) in self.bindings.iter().zip(&mut addresses).zip(&mut numbers) {
             *address = match *binding {
-                Binding::Nothing => continue,
                 Binding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
                 Binding::Written(place) => written(elements, outputs, place, (at.outer, at.inner)),
                 Binding::Strip(register) => lanes(registers, register, at.strip),
@@ -439,7 +429,7 @@ impl Binding {
             Self::Uniform(_) => lanes(rows.uniform),
             Self::Cyclic(_) => lanes(rows.cyclic),
             Self::Kept => lanes(rows.kept),
-            Self::Nothing | Self::Strip(_) | Self::Axis(..) => 0,
+            Self::Strip(_) | Self::Axis(..) => 0,
         }
     }
 

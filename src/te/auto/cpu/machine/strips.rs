@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::point_loop::PointLoop;
 use super::walk::Walk;
-use crate::te::auto::cpu::program::Register;
+use crate::lane::Register;
 
 /// The loops of a reduction that have been compiled.
 #[derive(Debug, Default)]

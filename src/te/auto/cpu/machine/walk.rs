@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::point_loop::{Binding, Builder, axis_value, written};
 use crate::jit::{Kernel, ROW_ARGUMENTS, RowKernel, RowProgram};
+use crate::lane::Register;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
-use crate::te::auto::cpu::program::Register;
 
 /// What is computed of each element of some neighbouring outputs, compiled.
 #[derive(Debug)]
@@ -28,7 +28,6 @@ enum Code {
 /// Where an argument of the code is.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    Nothing,
     /// Elements of a read, by its number.
     Read(usize),
     /// Elements of an output.
@@ -50,7 +49,6 @@ impl Builder<'_> {
         let (body, bindings) = self.parts();
         let source = |binding: Binding| {
             Some(match binding {
-                Binding::Nothing => Source::Nothing,
                 Binding::Read(part) => Source::Read(part),
                 Binding::Written(place) => Source::Written(place),
                 Binding::Kept => Source::Written(kept_in?),
@@ -90,7 +88,6 @@ impl Walk {
         let mut values: SmallVec<[Vec<i32>; 2]> = SmallVec::new();
         for source in &self.sources {
             let (address, by) = match *source {
-                Source::Nothing => (std::ptr::null_mut(), 0),
                 Source::Read(part) => (elements.address(part, outer, inner) as *mut u8, elements.bytes_down(part)),
                 Source::Written(place) => {
                     let step = down.map_or(0, |level| level.outputs[place]);

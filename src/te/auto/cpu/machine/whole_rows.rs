@@ -12,18 +12,19 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::lower::{Lowering, Typed};
 use super::point_loop::{Binding, Builder, Moving};
 use crate::ElementType;
-use crate::jit::{Binary, Body, Extreme, Place, ROW_ARGUMENTS, RowKernel, RowProgram};
+use crate::jit::{Binary, Body, Extreme, JitPlace, ROW_ARGUMENTS, RowKernel, RowProgram};
+use crate::lane::machine::Typed;
+use crate::lane::scalar::Scalar as _;
+use crate::lane::{Class, Register, Step};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::fold::Combine;
 use crate::te::auto::cpu::invariant::InvariantSteps;
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::decode;
-use crate::te::auto::cpu::program::{Class, Register, Step};
-use crate::te::auto::cpu::registers::{Lane as _, Registers};
+use crate::te::auto::cpu::registers::Registers;
 use crate::te::error::TeError;
 
 /// Reductions that follow each other, compiled.
@@ -71,7 +72,6 @@ pub(in crate::te::auto::cpu) struct Memory {
 /// Where an argument is.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    Nothing,
     /// What a reduction reads: its number, which of its elements, and the number of the read.
     Read(usize, usize, usize),
     /// The same, where an index chooses the row.
@@ -86,7 +86,7 @@ enum Source {
 /// The total of a value of a reduction.
 #[derive(Clone, Copy)]
 enum Total {
-    One(Class, Place),
+    One(Class, JitPlace),
     Extreme(Extreme),
 }
 
@@ -96,9 +96,9 @@ impl Total {
         match self {
             Self::One(class, place) => {
                 let value = body.held(place);
-                Lowering::typed(class, value)
+                Typed::narrow(class, value)
             }
-            Self::Extreme(extreme) => Some(Typed::F32(extreme.value(body))),
+            Self::Extreme(extreme) => Some(Typed::Float(extreme.value(body))),
         }
     }
 }
@@ -210,7 +210,6 @@ impl Rows {
         for ((source, of_time), number) in self.arguments.iter().zip(&mut numbers) {
             let row = first + *of_time as i64;
             addresses.push(match *source {
-                Source::Nothing => std::ptr::null_mut(),
                 Source::Read(job, elements, part) => {
                     let job = &jobs[job];
                     job.elements[elements].address(part, &decode(&job.outer, row), &[0]) as *mut u8
@@ -251,7 +250,7 @@ impl Source {
                 let apart = job.outer.last().map_or(0, |level: &LoopLevel| level.outputs[place]);
                 apart as isize * job.outputs[place].element.size() as isize
             }
-            Self::Nothing | Self::Chosen(..) | Self::Kept | Self::Number(_) => 0,
+            Self::Chosen(..) | Self::Kept | Self::Number(_) => 0,
         }
     }
 }
@@ -349,10 +348,10 @@ impl Making {
         number: usize,
         job: &Job,
         elements: usize,
-        known: &[(Register, Place)],
+        known: &[(Register, JitPlace)],
         steps: &[Step],
         results: &[Register],
-    ) -> Option<Vec<(Register, Place)>> {
+    ) -> Option<Vec<(Register, JitPlace)>> {
         // What is only handed on needs no stage.
         if steps.is_empty() && results.iter().all(|result| known.iter().any(|(register, _)| register == result)) {
             return Some(known.iter().filter(|(register, _)| results.contains(register)).copied().collect());
@@ -371,7 +370,7 @@ impl Making {
     }
 
     /// Leaves registers in places.
-    fn leave(&mut self, builder: &mut Builder<'_>, registers: &[Register]) -> Option<Vec<(Register, Place)>> {
+    fn leave(&mut self, builder: &mut Builder<'_>, registers: &[Register]) -> Option<Vec<(Register, JitPlace)>> {
         let mut left = Vec::with_capacity(registers.len());
         for register in registers {
             let place = self.program.place();
@@ -385,7 +384,6 @@ impl Making {
     fn bind(&mut self, number: usize, job: &Job, elements: usize, bindings: &[Binding]) -> Option<()> {
         for binding in bindings {
             self.arguments.push(match *binding {
-                Binding::Nothing => Source::Nothing,
                 Binding::Read(part) if job.elements[elements].is_chosen(part) => Source::Chosen(number, elements, part),
                 Binding::Read(part) => Source::Read(number, elements, part),
                 Binding::Written(place) => Source::Written(number, place),
@@ -422,8 +420,8 @@ fn kept_in(job: &Job) -> Option<usize> {
 fn constant(job: &Job, register: Register) -> Option<u32> {
     let (_, constant) = job.program.constants.iter().find(|(known, _)| *known == register)?;
     Some(match register.class {
-        Class::F32 => f32::of(*constant).to_bits(),
-        Class::I32 => i32::of(*constant).cast_unsigned(),
+        Class::F32 => f32::constant(*constant).to_bits(),
+        Class::I32 => i32::constant(*constant).cast_unsigned(),
         Class::F64 | Class::I64 => return None,
     })
 }
@@ -458,12 +456,10 @@ impl Builder<'_> {
                 }
                 let largest = combine == Combine::Max;
                 let extreme = body.extreme(program, largest, identity, value);
-                self.bindings_follow();
                 return Some(Total::Extreme(extreme));
             }
             (Class::F64 | Class::I64, _) => return None,
         };
-        self.bindings_follow();
         Some(Total::One(point.class, one))
     }
 }

@@ -5,7 +5,7 @@ use epilogue_runtime::{Device, Stream};
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::place_of;
 use crate::te::auto::cpu::Task;
-use crate::te::auto::cpu::made::{Cached, Chain, CodeCache, Made, Step as AtStep};
+use crate::te::auto::cpu::made::{AtStep, Cached, Chain, CodeCache, Made};
 use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use epilogue_runtime::HostBytes;
 
 use crate::expr::{Op, Real, fold};
+use crate::lane::element::{E4M3, E5M2};
+use crate::simd::convert::Widen as _;
 use crate::te::expr::number;
 use crate::{ElementType, parallel};
 
@@ -177,13 +179,13 @@ narrow! {
 }
 
 macro_rules! bits {
-    ($($element:ident $encode:ident $decode:ident),* $(,)?) => {
+    ($($element:ident $float:ident $encode:ident $decode:ident),* $(,)?) => {
         $(
             extern "C" fn $encode(x: f32) -> i32 {
-                i32::from(number::encode_f8(ElementType::$element, f64::from(x)))
+                i32::from($float::of(x).0)
             }
             extern "C" fn $decode(bits: i32) -> f32 {
-                number::decode_f8(ElementType::$element, (bits & 0xff) as u8) as f32
+                $float((bits & 0xff) as u8).widen()
             }
         )*
 
@@ -198,6 +200,6 @@ macro_rules! bits {
 }
 
 bits! {
-    F8E4M3 encode_e4m3 decode_e4m3,
-    F8E5M2 encode_e5m2 decode_e5m2,
+    F8E4M3 E4M3 encode_e4m3 decode_e4m3,
+    F8E5M2 E5M2 encode_e5m2 decode_e5m2,
 }

@@ -4,9 +4,11 @@
 //! The encoder is written here because that of `iced-x86` takes 20 s of processor time to compile. Encodings are those
 //! of the Intel 64 Architectures Software Developer's Manual, volume 2. The tests compare them with GNU's assembler.
 
+use crate::jit::isa::Vector;
+
 /// The width of vectors, and so how instructions are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Width {
+pub(in crate::jit) enum Width {
     /// AVX2, with the prefix VEX.
     #[default]
     Bits256,
@@ -36,13 +38,6 @@ impl Width {
         }
     }
 }
-
-/// A vector register, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Vector(pub(super) u8);
-
-/// The most vector registers.
-pub(super) const REGISTERS: usize = Width::Bits512.registers();
 
 /// A general register, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,50 +138,50 @@ impl Opcode {
 pub(super) mod opcode {
     use super::Opcode;
 
-    pub(in crate::jit) const MOVE: Opcode = Opcode::new(0, 1, 0x28);
-    pub(in crate::jit) const LOAD: Opcode = Opcode::new(0, 1, 0x10);
-    pub(in crate::jit) const STORE: Opcode = Opcode::new(0, 1, 0x11);
+    pub(in crate::jit::x86_64) const MOVE: Opcode = Opcode::new(0, 1, 0x28);
+    pub(in crate::jit::x86_64) const LOAD: Opcode = Opcode::new(0, 1, 0x10);
+    pub(in crate::jit::x86_64) const STORE: Opcode = Opcode::new(0, 1, 0x11);
     /// Past the caches, at a multiple of the vector's bytes.
-    pub(in crate::jit) const STORE_PAST: Opcode = Opcode::new(0, 1, 0x2b);
-    pub(in crate::jit) const STORE_8: Opcode = Opcode::new(1, 1, 0xd6).least();
-    pub(in crate::jit) const BROADCAST: Opcode = Opcode::new(1, 2, 0x18);
-    pub(in crate::jit) const BROADCAST_I32: Opcode = Opcode::new(1, 2, 0x58);
-    pub(in crate::jit) const FROM_GENERAL: Opcode = Opcode::new(1, 1, 0x6e).least();
-    pub(in crate::jit) const ADD_I32: Opcode = Opcode::new(1, 1, 0xfe);
-    pub(in crate::jit) const WIDEN_F16: Opcode = Opcode::new(1, 2, 0x13);
-    pub(in crate::jit) const WIDEN_U16: Opcode = Opcode::new(1, 2, 0x33);
-    pub(in crate::jit) const WIDEN_I8: Opcode = Opcode::new(1, 2, 0x21);
-    pub(in crate::jit) const WIDEN_U8: Opcode = Opcode::new(1, 2, 0x31);
-    pub(in crate::jit) const SHIFT: Opcode = Opcode::new(1, 1, 0x72);
-    pub(in crate::jit) const PACK_U16: Opcode = Opcode::new(1, 2, 0x2b);
-    pub(in crate::jit) const PACK_U8: Opcode = Opcode::new(1, 1, 0x67);
-    pub(in crate::jit) const PERMUTE_I64: Opcode = Opcode::new(1, 3, 0x00).wide();
-    pub(in crate::jit) const EXTRACT_HALF: Opcode = Opcode::new(1, 3, 0x19);
-    pub(in crate::jit) const SELECT: Opcode = Opcode::new(1, 3, 0x4a);
-    pub(in crate::jit) const FMA: Opcode = Opcode::new(1, 2, 0xa8);
+    pub(in crate::jit::x86_64) const STORE_PAST: Opcode = Opcode::new(0, 1, 0x2b);
+    pub(in crate::jit::x86_64) const STORE_8: Opcode = Opcode::new(1, 1, 0xd6).least();
+    pub(in crate::jit::x86_64) const BROADCAST: Opcode = Opcode::new(1, 2, 0x18);
+    pub(in crate::jit::x86_64) const BROADCAST_I32: Opcode = Opcode::new(1, 2, 0x58);
+    pub(in crate::jit::x86_64) const FROM_GENERAL: Opcode = Opcode::new(1, 1, 0x6e).least();
+    pub(in crate::jit::x86_64) const ADD_I32: Opcode = Opcode::new(1, 1, 0xfe);
+    pub(in crate::jit::x86_64) const WIDEN_F16: Opcode = Opcode::new(1, 2, 0x13);
+    pub(in crate::jit::x86_64) const WIDEN_U16: Opcode = Opcode::new(1, 2, 0x33);
+    pub(in crate::jit::x86_64) const WIDEN_I8: Opcode = Opcode::new(1, 2, 0x21);
+    pub(in crate::jit::x86_64) const WIDEN_U8: Opcode = Opcode::new(1, 2, 0x31);
+    pub(in crate::jit::x86_64) const SHIFT: Opcode = Opcode::new(1, 1, 0x72);
+    pub(in crate::jit::x86_64) const PACK_U16: Opcode = Opcode::new(1, 2, 0x2b);
+    pub(in crate::jit::x86_64) const PACK_U8: Opcode = Opcode::new(1, 1, 0x67);
+    pub(in crate::jit::x86_64) const PERMUTE_I64: Opcode = Opcode::new(1, 3, 0x00).wide();
+    pub(in crate::jit::x86_64) const EXTRACT_HALF: Opcode = Opcode::new(1, 3, 0x19);
+    pub(in crate::jit::x86_64) const SELECT: Opcode = Opcode::new(1, 3, 0x4a);
+    pub(in crate::jit::x86_64) const FMA: Opcode = Opcode::new(1, 2, 0xa8);
     /// The first lane only: of 32, 16 and 8 bits.
-    pub(in crate::jit) const STORE_FIRST: Opcode = Opcode::new(2, 1, 0x11).least();
-    pub(in crate::jit) const STORE_FIRST_16: Opcode = Opcode::new(1, 3, 0x15).least();
-    pub(in crate::jit) const STORE_FIRST_8: Opcode = Opcode::new(1, 3, 0x14).least();
+    pub(in crate::jit::x86_64) const STORE_FIRST: Opcode = Opcode::new(2, 1, 0x11).least();
+    pub(in crate::jit::x86_64) const STORE_FIRST_16: Opcode = Opcode::new(1, 3, 0x15).least();
+    pub(in crate::jit::x86_64) const STORE_FIRST_8: Opcode = Opcode::new(1, 3, 0x14).least();
     /// Lanes within each 128 bits.
-    pub(in crate::jit) const PERMUTE: Opcode = Opcode::new(1, 3, 0x04);
+    pub(in crate::jit::x86_64) const PERMUTE: Opcode = Opcode::new(1, 3, 0x04);
     // Those that only AVX has.
-    pub(in crate::jit) const PERMUTE_128: Opcode = Opcode::new(1, 3, 0x06);
-    pub(in crate::jit) const LOAD_WHERE: Opcode = Opcode::new(1, 2, 0x2c);
-    pub(in crate::jit) const STORE_WHERE: Opcode = Opcode::new(1, 2, 0x2e);
+    pub(in crate::jit::x86_64) const PERMUTE_128: Opcode = Opcode::new(1, 3, 0x06);
+    pub(in crate::jit::x86_64) const LOAD_WHERE: Opcode = Opcode::new(1, 2, 0x2c);
+    pub(in crate::jit::x86_64) const STORE_WHERE: Opcode = Opcode::new(1, 2, 0x2e);
     // Those that only AVX-512 has.
-    pub(in crate::jit) const EXTRACT_256: Opcode = Opcode::new(1, 3, 0x1b).wide();
-    pub(in crate::jit) const INSERT_256: Opcode = Opcode::new(1, 3, 0x1a).wide();
+    pub(in crate::jit::x86_64) const EXTRACT_256: Opcode = Opcode::new(1, 3, 0x1b).wide();
+    pub(in crate::jit::x86_64) const INSERT_256: Opcode = Opcode::new(1, 3, 0x1a).wide();
     /// All bits of lanes whose bit in a mask register is set.
-    pub(in crate::jit) const FROM_MASK: Opcode = Opcode::new(2, 2, 0x38);
+    pub(in crate::jit::x86_64) const FROM_MASK: Opcode = Opcode::new(2, 2, 0x38);
     /// Each bit by the bits of three operands and a table.
-    pub(in crate::jit) const TERNARY: Opcode = Opcode::new(1, 3, 0x25);
-    pub(in crate::jit) const NARROW_16: Opcode = Opcode::new(2, 2, 0x33);
-    pub(in crate::jit) const NARROW_8: Opcode = Opcode::new(2, 2, 0x31);
-    pub(in crate::jit) const SHUFFLE_128: Opcode = Opcode::new(1, 3, 0x23);
+    pub(in crate::jit::x86_64) const TERNARY: Opcode = Opcode::new(1, 3, 0x25);
+    pub(in crate::jit::x86_64) const NARROW_16: Opcode = Opcode::new(2, 2, 0x33);
+    pub(in crate::jit::x86_64) const NARROW_8: Opcode = Opcode::new(2, 2, 0x31);
+    pub(in crate::jit::x86_64) const SHUFFLE_128: Opcode = Opcode::new(1, 3, 0x23);
     /// Stores of which lanes may be left out.
-    pub(in crate::jit) const STORE_I16: Opcode = Opcode::new(3, 1, 0x7f).wide().half();
-    pub(in crate::jit) const STORE_I8: Opcode = Opcode::new(3, 1, 0x7f).least();
+    pub(in crate::jit::x86_64) const STORE_I16: Opcode = Opcode::new(3, 1, 0x7f).wide().half();
+    pub(in crate::jit::x86_64) const STORE_I8: Opcode = Opcode::new(3, 1, 0x7f).least();
 }
 
 /// A constant's bits, in each 64-bit part of a vector.
@@ -194,7 +189,7 @@ pub(super) type Constant = u64;
 
 /// A loop that has begun.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loop {
+pub(in crate::jit) struct Loop {
     skip: usize,
     start: usize,
     by: u8,

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use epilogue_runtime::trace;
 
-use super::plan::Plan;
-use super::sought::{Sought, Wanted};
-use super::variant::Variant;
+use super::super::operation::{Given, Operation};
+use super::kernels::Kernels;
 use crate::Argument;
 use crate::evt::ValidOutput;
 use crate::gemm::kernel::ArgumentViews;
@@ -15,26 +14,27 @@ use crate::gemm::model::choice::ChosenKernel;
 use crate::gemm::model::{Candidate, Machine};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
-use crate::gemm::problem::{Error, Left, OperandLayout, OperandView, Problem};
+use crate::gemm::problem::{Error, OperandLayout};
+use crate::gemm::run::sought::{Sought, Wanted};
+use crate::gemm::run::variant::Variant;
 
 /// With fewer multiply-adds than this, a kernel with narrower copies than possible costs less than a compilation: some
 /// microseconds instead of some hundred milliseconds.
 const WORTH_COMPILING: u128 = 1 << 24;
 
-impl Plan {
+impl Kernels {
     /// The kernel for these operands and arguments (the epilogue's, and those of the launch's tail), compiled if it is the first
     /// for their layouts.
     pub(super) fn variant(
         &self,
-        gpu: &ChosenKernel,
-        problem: &Problem,
-        a: Left<'_>,
-        b: &[OperandView],
-        (arguments, of_tail): (&[Argument<'_>], &[Argument<'_>]),
+        chosen: &ChosenKernel,
+        given: &Given<'_, '_>,
+        of_tail: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
-        let wanted = self.wanted(gpu, problem, self.layouts(gpu, problem, a, b)?, arguments)?;
+        let (Given { problem, a, b, arguments }, Operation { device, phases, .. }) = (given, &*self.operation);
+        let wanted = self.wanted(chosen, given, self.layouts(chosen, given)?)?;
         let tensors = arguments.iter().map(tensor_of);
-        let views = ArgumentViews::of_product(&self.phases, wanted.key.in_tile(), tensors, problem)?;
+        let views = ArgumentViews::of_product(phases, wanted.key.in_tile(), tensors, problem)?;
         let views = views.with_tail(of_tail.iter().map(tensor_of))?;
         if let Some(variant) = self.variants.get(&(wanted.key, views)) {
             return Ok(variant);
@@ -42,7 +42,7 @@ impl Plan {
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| {
             let same = v.views == views && v.key.in_tile() == wanted.key.in_tile();
-            same && v.key.of_family().serves(problem, a, b)
+            same && v.key.of_family().serves(problem, *a, &b.views())
         };
         // A group may begin at any row.
         let anywhere = problem.reading.grouping().is_none();
@@ -51,59 +51,55 @@ impl Plan {
         {
             return Ok(variant);
         }
-        let (device, phases) = (&self.device, &self.phases);
         self.variants.get_or_make(&(wanted.key, views), || {
-            let (epilogue, kernel) = (self.tree().name(), trace::text(&wanted.key));
+            let (epilogue, kernel) = (phases.tree.name(), trace::text(&wanted.key));
             trace::event!(INFO, "a run needs another kernel than planned", epilogue = epilogue, kernel = kernel);
-            Variant::compile(device, phases, (&wanted.key, views), wanted.split_k, self.multiprocessors)
+            Variant::compile(device, phases, (&wanted.key, views), wanted.split_k, self.operation.multiprocessors)
         })
     }
 
     /// The layouts of a run's operands. Without products nothing is read, so any kernel works.
     pub(super) fn layouts(
         &self,
-        gpu: &ChosenKernel,
-        problem: &Problem,
-        a: Left<'_>,
-        b: &[OperandView],
+        chosen: &ChosenKernel,
+        Given { problem, a, b, .. }: &Given<'_, '_>,
     ) -> Result<(OperandLayout, OperandLayout), Error> {
         if problem.is_empty() {
-            return Ok(gpu.chosen.key.layouts());
+            return Ok(chosen.chosen.key.layouts());
         }
-        Ok((a.layout()?, a.layout_of_b(common_layout(b), self.tree().types().b)))
+        Ok((a.layout()?, a.layout_of_b(common_layout(&b.views()), self.operation.tree().types().b)))
     }
 
     /// The chosen kernel, in the variant for these layouts. It stays in its family if that takes the layouts. It
     /// also stays if copies of the operands are predicted to be faster than a kernel of a family for any layout.
     pub(super) fn wanted(
         &self,
-        gpu: &ChosenKernel,
-        problem: &Problem,
+        chosen: &ChosenKernel,
+        given: &Given<'_, '_>,
         layouts: (OperandLayout, OperandLayout),
-        arguments: &[Argument<'_>],
     ) -> Result<Wanted, Error> {
-        let any_layout = gpu.chosen.key.of_family().family().takes_any_layout();
-        let own = if any_layout { None } else { self.sought(gpu, &gpu.chosen, problem, layouts, arguments) };
+        let any_layout = chosen.chosen.key.of_family().family().takes_any_layout();
+        let own = if any_layout { None } else { self.sought(&chosen.chosen, given, layouts) };
         if let Some(wanted) = own
-            && (gpu.asked || wanted.repacking.is_none() || wanted.repacking == gpu.chosen.repacking)
+            && (chosen.asked || wanted.repacking.is_none() || wanted.repacking == chosen.chosen.repacking)
         {
             return Ok(wanted);
         }
-        let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
+        let same_tile = self.operation.tree().outputs().iter().any(ValidOutput::is_partial);
         // The table of a tile's rows, which patches have, may leave no room for the first.
-        let mut all = gpu.of_any_layout(same_tile);
-        let other = all.find_map(|candidate| self.sought(gpu, candidate, problem, layouts, arguments));
+        let mut all = chosen.of_any_layout(same_tile);
+        let other = all.find_map(|candidate| self.sought(candidate, given, layouts));
         match (other, own) {
             (Some(other), Some(own)) if other.microseconds < own.microseconds => Ok(other),
             (_, Some(wanted)) | (Some(wanted), None) => Ok(wanted),
             (None, None) => {
-                let reason = match problem.reading.patches() {
+                let reason = match given.problem.reading.patches() {
                     Some(_) => {
                         "shared memory has no room for the table of its rows' patches: plan for patches of images"
                     }
                     None => "no kernel takes these arguments: give tensors whose rows begin at multiples of 16 bytes",
                 };
-                Err(Error::NoKernel { kernel: gpu.chosen.key.to_string(), reason })
+                Err(Error::NoKernel { kernel: chosen.chosen.key.to_string(), reason })
             }
         }
     }
@@ -111,15 +107,14 @@ impl Plan {
     /// A candidate's kernel as a run seeks it; `None` if its family has none.
     fn sought(
         &self,
-        gpu: &ChosenKernel,
         candidate: &Candidate,
-        problem: &Problem,
+        Given { problem, arguments, .. }: &Given<'_, '_>,
         layouts: (OperandLayout, OperandLayout),
-        arguments: &[Argument<'_>],
     ) -> Option<Wanted> {
-        let (machine, phases, needed) = (&Machine::of(self.device.properties())?, &*self.phases, gpu.needed);
-        let later = self.choice.later.as_ref().map_or(0.0, |later| later.microseconds);
-        let sought = Sought { machine, phases, planned: &self.problem, problem, layouts, arguments, needed, later };
+        let Operation { device, phases, problem: planned, .. } = &*self.operation;
+        let (machine, needed) = (&Machine::of(device.properties())?, self.chosen.needed);
+        let later = self.chosen.later.as_ref().map_or(0.0, |later| later.microseconds);
+        let sought = Sought { machine, phases, planned, problem, layouts, arguments, needed, later };
         candidate.key.of_family().wanted(candidate, &sought)
     }
 }

@@ -1,10 +1,9 @@
 //! Bytes that GNU's assembler makes of the instructions, with the prefix VEX of three bytes or EVEX, and distances of four.
 
-use super::super::assembler::{
-    Assembler, CYCLE, Constant, General, LANE, Memory, Opcode, Operand, SAVED, Vector, Width, opcode,
-};
-use super::super::body::{Binary, Unary};
-use super::super::instruction::{self, Form};
+use super::assembler::{Assembler, CYCLE, Constant, General, LANE, Memory, Opcode, Operand, SAVED, Width, opcode};
+use super::instruction::{self, Encoding};
+use crate::jit::body::{Binary, Unary};
+use crate::jit::isa::Vector;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -130,10 +129,10 @@ fn operations_are_the_instructions_that_do_them() {
     for (op, text, want) in unary {
         let (opcode, form) = instruction::unary(op, Width::Bits256);
         let (to, first, byte) = match form {
-            Form::Plain(byte) => (Vector(1), None, byte),
-            Form::Part(part, byte) => (Vector(part), Some(Vector(1)), Some(byte)),
-            Form::Reversed(byte) => (Vector(1), None, byte),
-            Form::HighHalf | Form::Packed { .. } => panic!("{op:?} is several instructions"),
+            Encoding::Plain(byte) => (Vector(1), None, byte),
+            Encoding::Part(part, byte) => (Vector(part), Some(Vector(1)), Some(byte)),
+            Encoding::Reversed(byte) => (Vector(1), None, byte),
+            Encoding::HighHalf | Encoding::Packed { .. } => panic!("{op:?} is several instructions"),
         };
         assert_eq!(made(|code| code.vector(opcode, to, first, vector(11), byte)), want, "{text}");
     }
@@ -265,10 +264,10 @@ fn wide_vectors_have_the_prefix_evex() {
     for (op, text, want) in unary {
         let (opcode, form) = instruction::unary(op, Width::Bits512);
         let (to, first, byte) = match form {
-            Form::Plain(byte) => (17, None, byte),
-            Form::Part(part, byte) => (part, Some(17), Some(byte)),
-            Form::Reversed(byte) => (17, None, byte),
-            Form::HighHalf | Form::Packed { .. } => panic!("{op:?} is several instructions"),
+            Encoding::Plain(byte) => (17, None, byte),
+            Encoding::Part(part, byte) => (part, Some(17), Some(byte)),
+            Encoding::Reversed(byte) => (17, None, byte),
+            Encoding::HighHalf | Encoding::Packed { .. } => panic!("{op:?} is several instructions"),
         };
         assert_eq!(wide(opcode, to, first, vector(11), byte), want, "{text}");
     }

@@ -1,11 +1,11 @@
 //! The instructions for the operations of a body.
 
 use super::assembler::{Opcode, Width, opcode};
-use super::body::{Binary, Unary};
+use crate::jit::body::{Binary, Unary};
 
 /// How an instruction of one operand is encoded, and a byte that it has at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum Encoding {
     /// The result first, and the operand last.
     Plain(Option<u8>),
     /// The result in the middle: a part of the opcode is in its place.
@@ -19,29 +19,29 @@ pub(super) enum Form {
 }
 
 /// The instruction of one operand.
-pub(super) const fn unary(op: Unary, width: Width) -> (Opcode, Form) {
-    let plain = Form::Plain(None);
+pub(super) const fn unary(op: Unary, width: Width) -> (Opcode, Encoding) {
+    let plain = Encoding::Plain(None);
     match op {
         Unary::Sqrt => (Opcode::new(0, 1, 0x51), plain),
         // Without exceptions.
-        Unary::Round(how) => (Opcode::new(1, 3, 0x08), Form::Plain(Some(8 | how))),
+        Unary::Round(how) => (Opcode::new(1, 3, 0x08), Encoding::Plain(Some(8 | how))),
         Unary::Float => (Opcode::new(0, 1, 0x5b), plain),
         Unary::Truncate => (Opcode::new(2, 1, 0x5b), plain),
-        Unary::ShiftRight(by) => (opcode::SHIFT, Form::Part(2, by)),
-        Unary::ShiftSigned(by) => (opcode::SHIFT, Form::Part(4, by)),
-        Unary::ShiftLeft(by) => (opcode::SHIFT, Form::Part(6, by)),
-        Unary::ToF16 => (Opcode::new(1, 3, 0x1d), Form::Reversed(Some(0))),
+        Unary::ShiftRight(by) => (opcode::SHIFT, Encoding::Part(2, by)),
+        Unary::ShiftSigned(by) => (opcode::SHIFT, Encoding::Part(4, by)),
+        Unary::ShiftLeft(by) => (opcode::SHIFT, Encoding::Part(6, by)),
+        Unary::ToF16 => (Opcode::new(1, 3, 0x1d), Encoding::Reversed(Some(0))),
         Unary::FromF16 => (opcode::WIDEN_F16, plain),
         Unary::Pack16 => match width {
-            Width::Bits256 => (opcode::PACK_U16, Form::Packed { bytes: 2 }),
-            Width::Bits512 => (opcode::NARROW_16, Form::Reversed(None)),
+            Width::Bits256 => (opcode::PACK_U16, Encoding::Packed { bytes: 2 }),
+            Width::Bits512 => (opcode::NARROW_16, Encoding::Reversed(None)),
         },
         Unary::Pack8 => match width {
-            Width::Bits256 => (opcode::PACK_U16, Form::Packed { bytes: 1 }),
-            Width::Bits512 => (opcode::NARROW_8, Form::Reversed(None)),
+            Width::Bits256 => (opcode::PACK_U16, Encoding::Packed { bytes: 1 }),
+            Width::Bits512 => (opcode::NARROW_8, Encoding::Reversed(None)),
         },
         Unary::WidenLow => (Opcode::new(0, 1, 0x5a), plain),
-        Unary::WidenHigh => (Opcode::new(0, 1, 0x5a), Form::HighHalf),
+        Unary::WidenHigh => (Opcode::new(0, 1, 0x5a), Encoding::HighHalf),
         Unary::Narrow => (Opcode::new(1, 1, 0x5a).double(), plain),
         Unary::SqrtF64 => (Opcode::new(1, 1, 0x51).double(), plain),
     }

@@ -1,0 +1,57 @@
+//! Packs a B once, for many runs.
+
+use std::sync::Arc;
+
+use epilogue_runtime::DeviceTensor;
+
+use crate::gemm::cpu;
+use crate::gemm::devices::operation::Operation;
+use crate::gemm::problem::digits::{has_digits, shape_of};
+use crate::gemm::problem::{Arithmetic, Error, Packed};
+use crate::gemm::run::check;
+
+/// Packs a B for an operation.
+pub(super) fn pack(operation: &Operation, b: &DeviceTensor) -> Result<Packed, Error> {
+    let types = operation.tree().types();
+    check::operand(&operation.device, "B", b, types.b)?;
+    if has_digits(b) || !(2..=3).contains(&shape_of(b).len()) {
+        return Err(Error::OperandRank { operand: "B", shape: b.shape().to_vec() });
+    }
+    let tensor = copy(b)?;
+    let purpose = operation.purpose();
+    let (rounded, panels) = match purpose.arithmetic {
+        Arithmetic::FastBf16 => {
+            let rounded = cpu::rounded(&tensor)?;
+            let panels = cpu::panels(&rounded, rounded.element_type())?;
+            (Some(rounded), panels)
+        }
+        Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => (None, cpu::panels(&tensor, types.a)?),
+    };
+    Ok(Packed { tensor, rounded, purpose, panels: panels.map(Arc::new) })
+}
+
+/// A copy that is multiplied in the same way, which depends on the axes whose stride is 1.
+fn copy(b: &DeviceTensor) -> Result<DeviceTensor, Error> {
+    let (shape, strides) = (b.shape(), b.strides());
+    let front = b.rank() - 2;
+    if front == 1 && strides[0] == 0 && shape[0] > 1 {
+        // One matrix for all batches stays one.
+        return Ok(copy(&b.slice(0, 0..1)?)?.broadcast_to(shape)?);
+    }
+    // (One for some of the batches is copied for each.)
+    let ([k, n], [along_k, along_n]) = ([shape[front], shape[front + 1]], [strides[front], strides[front + 1]]);
+    let by_columns = along_k == 1 && (along_n != 1 || k == 1);
+    let (outer, inner, stride) = if by_columns { (n, k, along_n) } else { (k, n, along_k) };
+    // With room beside a single element, so that the stride isn't 1 where it was not.
+    let room = if inner == 1 && stride != 1 { 2 } else { inner };
+    let mut own = shape[..front].to_vec();
+    own.extend([outer, room]);
+    let own = b.device().zeros_of(b.element_type(), &own)?.slice(front + 1, 0..inner)?;
+    let mut own = if by_columns { own.transpose()? } else { own };
+    let ones = |tensor: &DeviceTensor| tensor.strides()[front..].iter().map(|x| *x == 1).collect::<Vec<_>>();
+    if !b.is_empty() && ones(&own) != ones(b) {
+        return Err(Error::PackedStrides { shape: shape.to_vec(), strides: strides.to_vec() });
+    }
+    own.copy_from_bytes(&b.to_bytes()?)?;
+    if front > 1 { Ok(own.reshape(shape_of(b))?) } else { Ok(own) }
+}

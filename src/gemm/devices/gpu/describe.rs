@@ -1,0 +1,74 @@
+//! A run's launch as data, for programs that launch a kernel by themselves.
+
+use super::super::operation::Given;
+use super::kernels::Kernels;
+use super::run::{loads_as_it_lies, positioned};
+use crate::gemm::kernel::launch::LaunchDescription;
+use crate::gemm::problem::Error;
+use crate::gemm::problem::digits::has_batch_digits;
+use crate::gemm::run::launch::Run;
+use crate::gemm::run::repack::Operand;
+use crate::gemm::run::scales::Scales;
+
+impl Kernels {
+    /// The launch of a run, if it is one launch.
+    ///
+    /// # Errors
+    /// [`Error::NoLaunch`]; those of the run.
+    pub(super) fn described(&self, given: &Given<'_, '_>) -> Result<LaunchDescription, Error> {
+        let Given { problem, a, b, arguments } = *given;
+        let refuse = |reason| Err(Error::NoLaunch { device: self.operation.device.to_string(), reason });
+        if self.takes_launches(&self.chosen) {
+            return refuse(
+                "the epilogue is computed from its own reductions, for which the plan keeps memory of its own and \
+                 may launch several kernels; return the reductions (`Any`, `All`, `Mean`, `Variance` and `LogSumExp` \
+                 are made of others), and go on in another epilogue",
+            );
+        }
+        let chosen = self.chosen_for(given)?;
+        if self.takes_launches(&chosen) {
+            return refuse(
+                "the product's lines don't lie in the plan's tile, or its cluster's, so it takes several launches: plan for \
+                 its extents",
+            );
+        }
+        let scales = a.scales().into_iter().chain(b.scales().iter().copied());
+        let operands = std::iter::once(a.tensor()).chain(b.tensors().iter().copied());
+        if operands.chain(scales).any(has_batch_digits) {
+            return refuse(
+                "an operand's batches are two axes that don't merge, for which it is copied first: give a contiguous copy",
+            );
+        }
+        if problem.batch == 0 {
+            return refuse("a product of no batches launches none");
+        }
+        let variant = self.variant(&chosen, given, &[])?;
+        let of_b = self.live_of(b.scales());
+        let scales = a.scales().map(|a| Scales { a, b: &of_b });
+        let (b, reading, scattered) = (self.live(b)?, positioned(a, &variant)?, a.scattered());
+        let loading = variant.key.of_family().loading();
+        if let Some(loading) = loading.filter(|_| !problem.is_empty()) {
+            let own = loading.reading;
+            let of_a = own.patches().is_none().then_some((Operand::A, loading.majors.0, a.tensor()));
+            let (operands, major_of_b) = (of_a.into_iter(), loading.majors.1);
+            let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
+            for (operand, major, tensor) in operands.chain(all_b) {
+                let picks = reading.picked().is_some() && !own.is_picked() && operand == Operand::A;
+                if picks || !loads_as_it_lies(loading, operand, major, tensor) {
+                    return refuse(
+                        "another kernel copies an operand first; choose a candidate whose `repacking` is none",
+                    );
+                }
+            }
+        }
+        if loading.is_some_and(|loading| loading.reading.patches().is_some()) {
+            return refuse(
+                "its kernel loads patches by a tensor map in im2col mode, which descriptions don't have; choose a \
+                         kernel for sm_80, as by `.tile(…)`",
+            );
+        }
+        let tree = self.operation.phases.in_product(variant.key.in_tile());
+        let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
+        Run { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered }.describe()
+    }
+}

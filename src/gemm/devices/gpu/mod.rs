@@ -1,0 +1,82 @@
+//! GPUs as a kind of device: kernels are chosen by the model, or by a measurement before, among those that can be had.
+//!
+//! [`choice`] compiles; [`kernels`] is the result. A run is in [`run`]: the kernel that it takes ([`wanted`]), copies of
+//! operands before it, and launches of later phases after it. [`describe`] gives a launch as data. Their parts are in
+//! `gemm/run/`.
+
+mod choice;
+mod describe;
+mod kernels;
+mod listed;
+mod run;
+mod wanted;
+
+use self::listed::Listed;
+use super::backend::Backend;
+use super::choice::Choice;
+use super::cpu::Cpu;
+use super::operation::Operation;
+use crate::ElementType;
+use crate::evt::Prices;
+use crate::gemm::autotune::store::{Found, Store, subject};
+use crate::gemm::families::FAMILIES;
+use crate::gemm::families::family::Family;
+use crate::gemm::kernel::Settings;
+use crate::gemm::model::choice::{ChosenKernel, Tuning};
+use crate::gemm::model::selection::{Request, Selection};
+use crate::gemm::model::{Later, Machine};
+use crate::gemm::problem::{Arithmetic, Error, Knob};
+
+/// GPUs like this machine.
+pub(super) struct Gpu {
+    pub(super) machine: Machine,
+}
+
+impl Backend for Gpu {
+    fn prices(&self) -> Prices {
+        Prices::GPU
+    }
+
+    fn refuses(&self, (a, b): (ElementType, ElementType), arithmetic: Arithmetic) -> Option<&'static str> {
+        let multiplies =
+            |family: &&dyn Family| family.runs_on(self.machine.arch) && family.multiplies((a, b), arithmetic);
+        if FAMILIES.iter().any(multiplies) {
+            return None;
+        }
+        Some(if a == b {
+            "give f16, bf16, f32, f64, FP8 or 8-bit integers"
+        } else if Cpu.refuses((a, b), arithmetic).is_none() {
+            "give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits, or use the \
+             CPU device"
+        } else {
+            "give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits"
+        })
+    }
+
+    fn lacks(&self, knob: Knob) -> Option<&'static str> {
+        // One family that has it is enough.
+        let lacking = |family: &&dyn Family| family.runs_on(self.machine.arch).then(|| family.lacks(knob));
+        FAMILIES.iter().filter_map(lacking).reduce(Option::and).flatten()
+    }
+
+    fn choose(&self, operation: &Operation, request: &Request) -> Result<Choice, Error> {
+        let Operation { device, phases, problem, settings, .. } = operation;
+        let Settings { layouts, arithmetic, switches } = *settings;
+        let later = Later::of(&self.machine, phases, problem);
+        let selection = Selection::of(&self.machine, phases, *problem, (layouts, arithmetic), later.as_ref());
+        let mut chosen = selection.choose(request, switches)?;
+        if !chosen.asked
+            && let (Some(store), Some(subject)) =
+                (Store::of_user(), subject(device, phases.first(), problem, *settings))
+        {
+            match store.find(&subject, &chosen.candidates) {
+                Found::Nothing => {}
+                Found::Winner(winner, microseconds) => {
+                    chosen = ChosenKernel { chosen: *winner, tuning: Tuning::Measured { microseconds }, ..chosen };
+                }
+                Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
+            }
+        }
+        Ok(Choice::of(Listed::of(operation).best(chosen)))
+    }
+}

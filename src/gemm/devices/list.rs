@@ -1,0 +1,16 @@
+//! The list of kinds of devices.
+
+use epilogue_runtime::Device;
+
+use super::backend::Backend;
+use super::cpu::Cpu;
+use super::gpu::Gpu;
+use crate::gemm::model::Machine;
+
+/// The kind of a device.
+pub(crate) fn of(device: &Device) -> Box<dyn Backend> {
+    match Machine::of(device.properties()) {
+        Some(machine) => Box::new(Gpu { machine }),
+        None => Box::new(Cpu),
+    }
+}

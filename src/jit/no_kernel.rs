@@ -1,0 +1,34 @@
+//! Kernels on a CPU without an instruction set of ours: there are none.
+
+use super::body::Body;
+use super::rows::RowProgram;
+
+/// A body, compiled.
+#[derive(Debug)]
+pub(crate) enum Kernel {}
+
+impl Kernel {
+    /// There is no code for this CPU.
+    pub(crate) fn compile(_body: &Body) -> Option<Self> {
+        None
+    }
+
+    /// # Safety
+    /// None is ever compiled.
+    pub(crate) unsafe fn run(&self, _addresses: &[*mut u8], _count: usize) {}
+}
+
+/// A row program, compiled.
+#[derive(Debug)]
+pub(crate) enum RowKernel {}
+
+impl RowKernel {
+    /// There is no code for this CPU.
+    pub(crate) fn compile(_program: &RowProgram) -> Option<Self> {
+        None
+    }
+
+    /// # Safety
+    /// None is ever compiled.
+    pub(crate) unsafe fn run(&self, _addresses: &mut [*mut u8], _apart: &[isize], _rows: usize) {}
+}

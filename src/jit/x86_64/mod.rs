@@ -1,0 +1,428 @@
+//! x86-64 with AVX2, FMA and F16C, or with AVX-512.
+//!
+//! An instruction's last operand may be in memory. AVX-512 has masks for lanes; AVX2 chooses lanes by a vector, which is
+//! on the stack, and only lanes of 32 bits. Functions have the calling convention of System V.
+
+mod assembler;
+mod instruction;
+#[cfg(test)]
+mod tests;
+
+pub(in crate::jit) use self::assembler::Width;
+use self::assembler::{
+    ARGUMENTS, Assembler, CYCLE, General, LANE, Loop, Memory as At, Opcode, Operand as Encoded, SAVED, STREAMS, opcode,
+};
+use self::instruction::Encoding;
+use super::body::{Binary, Lane, Node, Unary};
+use super::isa::{Address, Counter, Form, Isa, Memory, OnTail, Operand, Vector};
+
+/// Code that grows.
+#[derive(Clone, Debug)]
+pub(in crate::jit) struct X86 {
+    width: Width,
+    assembler: Assembler,
+    constants: Vec<u64>,
+    /// The saved registers that the function uses.
+    saved: Vec<General>,
+}
+
+/// The table of a bit that chooses between two others.
+const FIRST_CHOOSES: u8 = 0xca;
+
+/// The mask register that comparisons use.
+const MASK: Vector = Vector(1);
+
+impl X86 {
+    /// The assembler's operand.
+    fn at(&self, memory: Memory) -> At {
+        let (lanes, vector) = (self.width.lanes(), self.width.bytes());
+        match memory {
+            Memory::Slot(number) => At::Stack((number * vector) as i32),
+            Memory::Constant(number) => At::Constant(number),
+            Memory::First(base) => At::Offset { base: general(base), offset: 0 },
+            Memory::Lanes { base, counter, bytes, vectors } => At::Indexed {
+                base: general(base),
+                index: if counter == Counter::Lane { LANE } else { CYCLE },
+                scale: bytes as u8,
+                offset: (vectors * lanes * bytes) as i32,
+            },
+        }
+    }
+
+    fn operand(&self, operand: Operand) -> Encoded {
+        match operand {
+            Operand::Vector(vector) => Encoded::Vector(vector),
+            Operand::Memory(memory) => Encoded::Memory(self.at(memory)),
+        }
+    }
+
+    fn write(&mut self, opcode: Opcode, to: Vector, first: Option<Vector>, last: Operand, byte: Option<u8>) {
+        let last = self.operand(last);
+        self.assembler.vector(opcode, to, first, last, byte);
+    }
+
+    /// An instruction whose last operand is in memory.
+    fn access(&mut self, opcode: Opcode, register: Vector, memory: Memory) {
+        self.write(opcode, register, None, Operand::Memory(memory), None);
+    }
+
+    fn unary(&mut self, op: Unary, to: Vector, from: Operand) {
+        let result = Operand::Vector(to);
+        match (instruction::unary(op, self.width), from) {
+            ((opcode, Encoding::Plain(byte)), _) => self.write(opcode, to, None, from, byte),
+            ((opcode, Encoding::Part(part, byte)), _) => self.write(opcode, Vector(part), Some(to), from, Some(byte)),
+            ((opcode, Encoding::Reversed(byte)), Operand::Vector(from)) => self.write(opcode, from, None, result, byte),
+            ((opcode, Encoding::HighHalf), Operand::Vector(from)) => {
+                let extract = match self.width {
+                    Width::Bits256 => opcode::EXTRACT_HALF,
+                    Width::Bits512 => opcode::EXTRACT_256,
+                };
+                self.write(extract, from, None, result, Some(1));
+                self.write(opcode, to, None, result, None);
+            }
+            ((opcode, Encoding::Packed { bytes }), Operand::Vector(first)) => {
+                self.write(opcode, to, Some(first), from, None);
+                // Each half packs its own: the first and the third 64 bits are the lanes.
+                self.write(opcode::PERMUTE_I64, to, None, result, Some(0b1000));
+                if bytes == 1 {
+                    self.write(opcode::PACK_U8, to, Some(to), result, None);
+                }
+            }
+            // By their form, these have a register.
+            ((_, Encoding::Reversed(_) | Encoding::HighHalf | Encoding::Packed { .. }), Operand::Memory(_)) => {}
+        }
+    }
+
+    /// By a mask on the stack, the lanes of `chosen` or else of `to`.
+    fn choose(&mut self, to: Vector, chosen: Vector, mask: Vector) {
+        self.write(opcode::SELECT, to, Some(to), Operand::Vector(chosen), Some(mask.0 << 4));
+    }
+
+    /// Loads a mask that is a vector; `None` if there are mask registers.
+    fn mask(&mut self, mask: Memory, spare: &[Vector]) -> Option<Vector> {
+        let vector = *spare.first()?;
+        self.access(opcode::LOAD, vector, mask);
+        Some(vector)
+    }
+
+    /// The opcode that loads lanes.
+    const fn widening(lane: Lane) -> Opcode {
+        match lane {
+            Lane::F32 | Lane::I32 | Lane::F64 => opcode::LOAD,
+            Lane::F16 => opcode::WIDEN_F16,
+            Lane::BF16 => opcode::WIDEN_U16,
+            Lane::I8 => opcode::WIDEN_I8,
+            Lane::U8 => opcode::WIDEN_U8,
+        }
+    }
+
+    /// A bf16 is the upper half of an f32.
+    fn widened(&mut self, lane: Lane, to: Vector) {
+        if lane == Lane::BF16 {
+            self.unary(Unary::ShiftLeft(16), to, Operand::Vector(to));
+        }
+    }
+}
+
+fn general(Address(number): Address) -> General {
+    STREAMS[usize::from(number)]
+}
+
+impl Isa for X86 {
+    type Level = Width;
+    const LEVELS: &'static [Width] = &[Width::Bits512, Width::Bits256];
+    const MOST_LANES: usize = Width::Bits512.lanes();
+    type Loop = Loop;
+
+    fn is_there(level: Width) -> bool {
+        macro_rules! all {
+            ($($feature:tt)*) => { true $(&& is_x86_feature_detected!($feature))* };
+        }
+        match level {
+            Width::Bits256 => all!("avx2" "fma" "f16c"),
+            Width::Bits512 => all!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl"),
+        }
+    }
+
+    fn new(width: Width) -> Self {
+        Self { width, assembler: Assembler::new(width), constants: Vec::new(), saved: Vec::new() }
+    }
+
+    fn lanes(&self) -> usize {
+        self.width.lanes()
+    }
+
+    fn registers(&self) -> usize {
+        self.width.registers()
+    }
+
+    fn most_reserved(&self) -> [usize; 2] {
+        match self.width {
+            Width::Bits256 => [12, 4],
+            Width::Bits512 => [28, 16],
+        }
+    }
+
+    /// The list of addresses is needed in every row.
+    fn addresses(of_rows: bool) -> impl Iterator<Item = Address> {
+        let all = STREAMS.iter().zip(0..).filter(move |(register, _)| !(of_rows && **register == ARGUMENTS));
+        all.map(|(_, number)| Address(number))
+    }
+
+    fn has_scale(&self) -> bool {
+        self.width == Width::Bits512
+    }
+
+    fn form(&self, node: &Node) -> Form {
+        let (overwrites, memory): (&[usize], _) = match (node, self.width) {
+            (Node::Unary(op, _), width) => {
+                (&[], matches!(instruction::unary(*op, width).1, Encoding::Plain(_)).then_some(0))
+            }
+            // The mask.
+            (Node::Select(..), Width::Bits512) => (&[0], Some(2)),
+            // A factor.
+            (Node::Fma(..), _) => (&[0, 1], Some(2)),
+            _ => (&[], Some(1)),
+        };
+        Form { overwrites, memory }
+    }
+
+    fn enter(&mut self, frame: usize, addresses: impl Iterator<Item = Address>) {
+        let used: Vec<General> = addresses.map(general).collect();
+        self.saved = SAVED.into_iter().filter(|saved| used.contains(saved)).collect();
+        self.assembler.enter(frame as i32, &self.saved);
+    }
+
+    fn leave(&mut self) {
+        self.assembler.leave(&self.saved);
+    }
+
+    fn finish(self) -> Vec<u8> {
+        self.assembler.finish(&self.constants)
+    }
+
+    fn load_addresses(&mut self, streams: &[(Address, usize)]) {
+        // The list's own address is lost last.
+        let is_list = |(stream, _): &&(Address, usize)| general(*stream) == ARGUMENTS;
+        for (stream, number) in streams.iter().filter(|of| !is_list(of)).chain(streams.iter().filter(is_list)) {
+            self.assembler.load_argument(general(*stream), *number);
+        }
+    }
+
+    fn broadcast(&mut self, to: Vector, argument: usize) {
+        self.assembler.load_argument(STREAMS[0], argument);
+        self.access(opcode::BROADCAST, to, Memory::First(Address(0)));
+    }
+
+    fn number_lanes(&mut self, slot: Memory) {
+        let At::Stack(offset) = self.at(slot) else { return };
+        (0..self.width.lanes()).for_each(|lane| self.assembler.store_immediate(offset + 4 * lane as i32, lane as u32));
+    }
+
+    fn first_lane(&mut self) {
+        self.assembler.first_lane();
+    }
+
+    fn cycle(&mut self, period: u32) {
+        self.assembler.cycle(period);
+    }
+
+    fn lane(&mut self, to: Vector) {
+        self.write(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
+        self.write(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
+    }
+
+    fn begin_loop(&mut self, by: usize) -> Loop {
+        self.assembler.begin_loop(by as u8)
+    }
+
+    fn end_loop(&mut self, started: Loop) {
+        self.assembler.end_loop(started);
+    }
+
+    fn here(&self) -> usize {
+        self.assembler.here()
+    }
+
+    fn repeat(&mut self, start: usize, by: usize, until: usize) {
+        self.assembler.repeat(start, by, until);
+    }
+
+    fn next_address(&mut self, argument: usize) {
+        self.assembler.next_address(argument);
+    }
+
+    fn next_row(&mut self, start: usize) {
+        self.assembler.next_row(start);
+    }
+
+    fn load_next(&mut self, to: Address, argument: usize) {
+        self.assembler.load_next(general(to), argument);
+    }
+
+    fn prefetch(&mut self, base: Address, bytes: usize, offset: usize) {
+        self.assembler.prefetch(general(base), bytes, offset);
+    }
+
+    fn constant(&mut self, bits: u64) -> Memory {
+        Memory::Constant(self.constants.iter().position(|known| *known == bits).unwrap_or_else(|| {
+            self.constants.push(bits);
+            self.constants.len() - 1
+        }))
+    }
+
+    fn load(&mut self, to: Vector, from: Operand) {
+        let opcode = if matches!(from, Operand::Vector(_)) { opcode::MOVE } else { opcode::LOAD };
+        self.write(opcode, to, None, from, None);
+    }
+
+    fn store(&mut self, from: Vector, to: Memory) {
+        self.access(opcode::STORE, from, to);
+    }
+
+    fn load_lanes(&mut self, lane: Lane, to: Vector, from: Memory) {
+        self.access(Self::widening(lane), to, from);
+        self.widened(lane, to);
+    }
+
+    fn store_lanes(&mut self, lane: Lane, past: bool, from: Vector, to: Memory) {
+        let opcode = match (lane.bytes(), self.width) {
+            (4, _) if past => opcode::STORE_PAST,
+            (2, _) if past => opcode::STORE_PAST.half(),
+            (2, _) => opcode::STORE.half(),
+            (1, Width::Bits256) => opcode::STORE_8,
+            (1, Width::Bits512) => opcode::STORE.least(),
+            _ => opcode::STORE,
+        };
+        self.access(opcode, from, to);
+    }
+
+    fn store_first(&mut self, lane: Lane, from: Vector, to: Memory) {
+        let (opcode, byte) = match lane.bytes() {
+            8 => (opcode::STORE_8.double(), None),
+            4 => (opcode::STORE_FIRST, None),
+            2 => (opcode::STORE_FIRST_16, Some(0)),
+            _ => (opcode::STORE_FIRST_8, Some(0)),
+        };
+        self.write(opcode, from, None, Operand::Memory(to), byte);
+    }
+
+    fn compute(&mut self, node: &Node, to: Vector, operands: &[Operand]) {
+        match (node, operands) {
+            (Node::Unary(op, _), &[a]) => self.unary(*op, to, a),
+            (Node::Binary(op, ..), &[Operand::Vector(a), b]) => self.binary(*op, to, a, b),
+            (Node::Select(..), &[Operand::Vector(mask), a, Operand::Vector(b)]) => {
+                self.write(opcode::SELECT, to, Some(b), a, Some(mask.0 << 4));
+            }
+            (Node::Select(..), &[Operand::Vector(a), b]) => {
+                self.write(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
+            }
+            (Node::Fma(..), &[Operand::Vector(b), c]) => self.write(opcode::FMA, to, Some(b), c, None),
+            _ => debug_assert!(false, "{node:?} of {operands:?}"),
+        }
+    }
+
+    fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: Operand) {
+        let (opcode, byte) = instruction::binary(op, self.width);
+        if self.width == Width::Bits512 && op.is_comparison() {
+            self.write(opcode, MASK, Some(a), b, byte);
+            self.write(opcode::FROM_MASK, to, None, Operand::Vector(MASK), None);
+        } else {
+            self.write(opcode, to, Some(a), b, byte);
+        }
+    }
+
+    fn swap(&mut self, distance: usize, to: Vector, from: Vector) {
+        // Within 128 bits; of 128 bits.
+        let (opcode, how) = match (distance, self.width) {
+            (1, _) => (opcode::PERMUTE, 0xb1),
+            (2, _) => (opcode::PERMUTE, 0x4e),
+            (_, Width::Bits256) => (opcode::PERMUTE_128, 0x01),
+            (4, Width::Bits512) => (opcode::SHUFFLE_128, 0xb1),
+            (_, Width::Bits512) => (opcode::SHUFFLE_128, 0x4e),
+        };
+        let first = (opcode != opcode::PERMUTE).then_some(from);
+        self.write(opcode, to, first, Operand::Vector(from), Some(how));
+    }
+
+    fn make_mask(&mut self, slot: Memory, lanes: usize) {
+        match (self.width, self.at(slot)) {
+            (Width::Bits256, At::Stack(offset)) => {
+                for lane in 0..self.width.lanes() {
+                    let bits = if lane < lanes { u32::MAX } else { 0 };
+                    self.assembler.store_immediate(offset + 4 * lane as i32, bits);
+                }
+            }
+            _ => self.assembler.set_mask((1 << lanes) - 1),
+        }
+    }
+
+    fn has_tails_of(&self, lane: Lane) -> bool {
+        self.width == Width::Bits512 || lane.bytes() == 4
+    }
+
+    fn spare(&self, operation: OnTail) -> usize {
+        match (self.width, operation) {
+            (Width::Bits512, _) => 0,
+            (Width::Bits256, OnTail::Combine) => 2,
+            (Width::Bits256, OnTail::Load | OnTail::Store | OnTail::Replace) => 1,
+        }
+    }
+
+    fn load_tail(&mut self, lane: Lane, to: Vector, from: Memory, mask: Memory, spare: &[Vector]) {
+        if let Some(mask) = self.mask(mask, spare) {
+            self.write(opcode::LOAD_WHERE, to, Some(mask), Operand::Memory(from), None);
+        } else {
+            self.assembler.where_masked(true);
+            self.access(Self::widening(lane), to, from);
+        }
+        self.widened(lane, to);
+    }
+
+    fn store_tail(&mut self, lane: Lane, from: Vector, to: Memory, mask: Memory, spare: &[Vector]) {
+        if let Some(mask) = self.mask(mask, spare) {
+            return self.write(opcode::STORE_WHERE, from, Some(mask), Operand::Memory(to), None);
+        }
+        self.assembler.where_masked(false);
+        let opcode = match lane.bytes() {
+            4 => opcode::STORE,
+            2 => opcode::STORE_I16,
+            _ => opcode::STORE_I8,
+        };
+        self.access(opcode, from, to);
+    }
+
+    fn replace_tail(&mut self, to: Vector, lanes: Vector, mask: Memory, spare: &[Vector]) {
+        if let Some(mask) = self.mask(mask, spare) {
+            return self.choose(to, lanes, mask);
+        }
+        self.assembler.where_masked(false);
+        self.write(opcode::MOVE, to, None, Operand::Vector(lanes), None);
+    }
+
+    fn combine_tail(&mut self, op: Binary, to: Vector, other: Vector, mask: Memory, spare: &[Vector]) {
+        if let &[all, chosen] = spare {
+            self.access(opcode::LOAD, chosen, mask);
+            self.binary(op, all, other, Operand::Vector(to));
+            return self.choose(to, all, chosen);
+        }
+        self.assembler.where_masked(false);
+        self.binary(op, to, other, Operand::Vector(to));
+    }
+
+    unsafe fn call(code: *const u8, addresses: *const *mut u8, lanes: usize) {
+        // SAFETY: the caller's promise: it is a function of this type.
+        unsafe {
+            let function: unsafe extern "sysv64" fn(*const *mut u8, usize) = std::mem::transmute(code);
+            function(addresses, lanes);
+        }
+    }
+
+    unsafe fn call_rows(code: *const u8, addresses: *mut *mut u8, apart: *const isize, rows: usize) {
+        // SAFETY: the caller's promise: it is a function of this type.
+        unsafe {
+            let function: unsafe extern "sysv64" fn(*mut *mut u8, *const isize, usize) = std::mem::transmute(code);
+            function(addresses, apart, rows);
+        }
+    }
+}
