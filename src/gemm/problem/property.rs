@@ -83,7 +83,9 @@ impl Property {
             (Self::Patches, Self::ScatteredRows, _) => refused("patches of images as A"),
             (Self::Patches, Self::BlockScales, _) => refused("patches of images"),
             (Self::PaddedGroups, Self::PickedRows | Self::ScatteredRows, _) => refused("groups of a matrix each"),
-            (Self::DepthGroups, Self::PickedRows | Self::ScatteredRows | Self::BlockScales, _) => refused("groups of K"),
+            (Self::DepthGroups, Self::PickedRows | Self::ScatteredRows | Self::BlockScales, _) => {
+                refused("groups of K")
+            }
             (Self::PickedRows, Self::BlockScales, _) => refused("rows that an index picks"),
             (Self::Batch, Self::ScatteredRows, _) => refused("a batch of matrices"),
             _ => return None,

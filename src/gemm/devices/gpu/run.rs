@@ -164,7 +164,9 @@ impl Kernels {
             }
         }
         let problem = match loading {
-            Some(loading) if loading.reading.patches().is_some() => problem.in_k_tiles(variant.key.tile_k(), loading.majors.0),
+            Some(loading) if loading.reading.patches().is_some() => {
+                problem.in_k_tiles(variant.key.tile_k(), loading.majors.0)
+            }
             _ => problem,
         };
         let (variant, a) = (&variant, &a);

@@ -18,8 +18,7 @@ pub(crate) const LINE: DeviceStruct =
     DeviceStruct(&[narrow("streamed"), narrow("blocks_of_k"), narrow("share"), narrow("longer")]);
 
 /// A number that positions are divided by.
-const DIVISOR: DeviceStruct =
-    DeviceStruct(&[narrow("magic"), narrow("shift"), narrow("divisor"), narrow("unused")]);
+const DIVISOR: DeviceStruct = DeviceStruct(&[narrow("magic"), narrow("shift"), narrow("divisor"), narrow("unused")]);
 
 /// Images and a window.
 pub(crate) const PATCHES: DeviceStruct = DeviceStruct(&[

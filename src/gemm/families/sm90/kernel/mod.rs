@@ -49,8 +49,7 @@ pub(crate) const PATCHES: DeviceStruct = DeviceStruct(&[
 ]);
 
 /// The matrix that an index picks rows from, and the index.
-pub(crate) const PICKED_ROWS: DeviceStruct =
-    DeviceStruct(&[wide("matrix"), wide("row_bytes"), inner("", &ROW_INDEX)]);
+pub(crate) const PICKED_ROWS: DeviceStruct = DeviceStruct(&[wide("matrix"), wide("row_bytes"), inner("", &ROW_INDEX)]);
 
 /// Alignment of the kernel's parameter, which is that of tensor maps (PTX ISA 9.7.9.27: 64 bytes).
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
