@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
+use super::description::Description;
 use super::devices::Choice;
 use super::kernel::{Finish, SplitK};
 use super::model::Candidate;
@@ -338,8 +339,8 @@ impl<E> Builder<E> {
 
     /// Changes how A is read. Properties that exclude each other are remembered, for the plan to refuse.
     fn with_reading(mut self, property: Property, change: impl FnOnce(Problem) -> Problem) -> Self {
-        let asked = &mut self.planner.description.asked;
-        *asked = asked.asked(property);
+        let Description { problem, asked, .. } = &mut self.planner.description;
+        *asked = problem.map(|problem| problem.properties()).unwrap_or_default().and(*asked).asked(property);
         self.with_problem(change)
     }
 

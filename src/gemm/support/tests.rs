@@ -335,7 +335,7 @@ fn together() -> String {
 fn the_documentation_says_what_plans_do() {
     let text = format!(
         "{}\nOther pairs no device multiplies.\n\n{}\n{}\n{}\n\
-         Of these properties, a product has those together that have \"yes\" here, on every device:\n\n{}\n{}",
+         A product has two of these properties together if their field says \"yes\", on every device:\n\n{}\n{}",
         products(),
         arithmetics(),
         everywhere(),

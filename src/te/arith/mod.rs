@@ -46,11 +46,6 @@ impl Context {
         self.ranges.push((var, Expr::int(0), simplify(&(extent - 1))));
     }
 
-    /// Adds a counter that runs from `min` to before `min + extent`.
-    pub(crate) fn push_range(&mut self, var: Var, min: &Expr, extent: &Expr) {
-        self.ranges.push((var, simplify(min), simplify(&(min + extent - 1))));
-    }
-
     /// Removes the counter that was added last.
     pub(crate) fn pop(&mut self) {
         self.ranges.pop();

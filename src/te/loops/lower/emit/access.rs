@@ -33,7 +33,6 @@ impl Emitter<'_> {
     pub(super) fn lowered(&self, index: usize, x: &Expr) -> Result<Expr, TeError> {
         let Some(nest) = &self.plan.nests[index] else { return Ok(x.clone()) };
         let roots = &self.stage(index).root_axes;
-        let x = self.within_dimensions(index, x);
         let x = x.substitute(&|var| roots.iter().find(|axis| axis.var() == var).map(|axis| nest.value(*axis)));
         let x = self.loaded(&x)?;
         Ok(simplify_in(&x, &self.context))

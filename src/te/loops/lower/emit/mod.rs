@@ -7,7 +7,6 @@ mod rolling;
 mod scan;
 mod tensorize;
 mod values;
-mod within;
 
 use crate::te::arith::{Context, equal};
 use crate::te::error::{LoweringError, RunError, ScheduleError, TeError};
