@@ -183,11 +183,7 @@ impl fmt::Display for GpuModel {
 #[error("`{0}` names no known GPU: write one of {known}", known = GpuModel::all().map(|gpu| format!("`{gpu}`")).collect::<Vec<_>>().join(", "))]
 pub struct ParseGpuModelError(String);
 
-impl fmt::Debug for ParseGpuModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+crate::message::debug!(ParseGpuModelError);
 
 impl FromStr for GpuModel {
     type Err = ParseGpuModelError;

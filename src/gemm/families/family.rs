@@ -15,7 +15,7 @@ use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::finish::Within;
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
-use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::settings::Switches;
 use crate::gemm::kernel::shape::ReadingShape;
 use crate::gemm::kernel::views::ArgumentViews;

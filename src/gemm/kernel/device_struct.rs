@@ -6,7 +6,7 @@
 //! a [`ParameterLayout`](super::parameters::ParameterLayout), which is generated for each kernel.
 
 use super::launch::Memory;
-use super::parameters::ParameterBytes;
+use super::parameter_bytes::ParameterBytes;
 
 /// A struct of fields without padding.
 #[derive(Debug)]

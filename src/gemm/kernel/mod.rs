@@ -9,6 +9,7 @@ pub(crate) mod finish;
 pub(crate) mod later;
 pub(crate) mod launch;
 pub(crate) mod loading;
+pub(crate) mod parameter_bytes;
 pub(crate) mod parameters;
 pub(crate) mod settings;
 pub(crate) mod shape;

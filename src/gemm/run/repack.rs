@@ -13,7 +13,7 @@ use crate::evt::MAX_ACCUMULATORS;
 use crate::gemm::kernel::device_struct::{DeviceStruct, Filler, GROUPS, ROW_INDEX, narrow, wide};
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::loading::Multiplied;
-use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, Major, OperandView};

@@ -10,7 +10,7 @@ use crate::evt::{Computation, ValidTree};
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::families::family::{Family, FamilyKey};
 use crate::gemm::families::list::{KernelKey, Pins};
-use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::{ArgumentViews, ReadingShape, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::selection::{Part, Request, Selection};

@@ -14,7 +14,7 @@ use crate::gemm::families::family::{Family, FamilyKey};
 use crate::gemm::families::list::{KernelKey, Pins};
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
-use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::{ArgumentViews, ReadingShape, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::selection::{Part, Request, Selection};

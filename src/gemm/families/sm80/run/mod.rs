@@ -10,7 +10,7 @@ use super::kernel::{LINE, PARAMETER_ALIGNMENT, Sm80Key};
 use crate::gemm::kernel::SplitKind;
 use crate::gemm::kernel::device_struct::{DeviceValue, Filler, OPERAND, PROBLEM, ROW_INDEX, SUMS};
 use crate::gemm::kernel::launch::Memory;
-use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, OperandView};

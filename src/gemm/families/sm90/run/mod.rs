@@ -12,7 +12,7 @@ use super::kernel::{COMMON, PARAMETER_ALIGNMENT, PICKED_ROWS, SharedMap, Sm90Key
 use crate::evt::ValidTree;
 use crate::gemm::kernel::device_struct::{DeviceValue, Filler};
 use crate::gemm::kernel::launch::Memory;
-use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, OperandView};
 use crate::gemm::run::fill::{index_values, put_groups};
