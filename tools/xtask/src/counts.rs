@@ -22,7 +22,7 @@ impl Counts {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["Running", .., file] if file.starts_with('(') => {
-                self.program = program(file, words.contains(&"unittests"))
+                self.program = program(file, words.contains(&"unittests"));
             }
             ["Doc-tests", name] => self.program = format!("{name}, examples in documents"),
             ["test", "result:", ..] => self.add_result(line),
