@@ -167,7 +167,7 @@ impl Filler<'_> {
                 let value = values.next().unwrap_or(DeviceValue::Number(0));
                 match (value, field.ty.bytes()) {
                     (DeviceValue::Address(of, base, plus), _) => {
-                        self.bytes.put_address(self.at, (of, base), plus, name)
+                        self.bytes.put_address(self.at, (of, base), plus, name);
                     }
                     (DeviceValue::Number(number), 8) => {
                         self.bytes.put_integer(self.at, 8, number.cast_unsigned(), name);

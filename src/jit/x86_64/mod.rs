@@ -49,10 +49,10 @@ impl X86 {
         match (instruction::unary(op, self.width), from) {
             ((opcode, Encoding::Plain(byte)), _) => self.assembler.vector(opcode, to, None, from, byte),
             ((opcode, Encoding::Part(part, byte)), _) => {
-                self.assembler.vector(opcode, Vector(part), Some(to), from, Some(byte))
+                self.assembler.vector(opcode, Vector(part), Some(to), from, Some(byte));
             }
             ((opcode, Encoding::Reversed(byte)), Operand::Vector(from)) => {
-                self.assembler.vector(opcode, from, None, result, byte)
+                self.assembler.vector(opcode, from, None, result, byte);
             }
             ((opcode, Encoding::HighHalf), Operand::Vector(from)) => {
                 let extract = match self.width {
