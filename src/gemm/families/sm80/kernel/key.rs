@@ -29,7 +29,7 @@ pub struct Sm80Key {
     pub epilogue_passes: usize,
     /// The number of products, each of A and one B, whose columns share the tile's.
     pub accumulators: usize,
-    /// How A is read; patches are of [`MOST_AXES`] axes.
+    /// How A is read; patches are of the most axes that a window has.
     pub reading: ReadingShape,
     /// The formats of A and B.
     pub formats: Formats,
