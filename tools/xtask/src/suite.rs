@@ -165,6 +165,8 @@ fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, 
     let (output, both) = std::io::pipe()?;
     let mut child = {
         let mut command = prepared(Command::new(program), nvrtc, options);
+        // The names of programs are read without colours.
+        command.env("CARGO_TERM_COLOR", "never");
         command.args(arguments).stdout(both.try_clone()?).stderr(both).spawn()?
     };
     let mut counts = Counts::default();
