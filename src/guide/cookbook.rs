@@ -233,8 +233,8 @@
 //! ```
 //!
 //! The scores above the diagonal are not multiplied: a tile in which no element needs the product is left out, on every
-//! device, so a causal product takes about half the time. (On two cores of a Zen 5, with the mask in memory it takes
-//! 1.6 to 1.8 times as long.) The conditions may compare positions, extents and integers that all elements share. An
+//! device, so a causal product takes about half the time. With the mask in memory it takes 1.6
+//! to 1.8 times as long, on two cores of a Zen 5. The conditions may compare positions, extents and integers that all elements share. An
 //! example is a sentence's length, `column() >= integer(length)`, where `length` is a `DeviceScalar<i32>` of each
 //! batch. The printed choice of a kernel says how much is known to be left out. Elements that a mask in memory hides
 //! are multiplied.

@@ -5,8 +5,8 @@ use super::{Binding, Computation, Part, Phases};
 
 /// The computation of one launch: a part, and after it perhaps one that has vectors only.
 ///
-/// A block that completes a row's reduction (a column's, the matrix's) can compute at once all values of the row that
-/// follow from it. It waits for no other block and reads no M×N value. So a part of vectors along the axis of the
+/// A block completes the reduction of a row (a column, the matrix). It can then compute at once all values of the row
+/// that follow from the result. It waits for no other block and reads no M×N value. So a part of vectors along the axis of the
 /// reductions before it needs no launch of its own: it is the *tail* of theirs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass<'a> {

@@ -38,7 +38,7 @@ constants! {
     /// The share of the memory's bandwidth that copies of single words, and the launches after a product's, reach. An
     /// estimate.
     copy_share: "of the bandwidth" = 0.8;
-    /// The clock of launches with gaps between them beside that of launches that follow at once, where power limits it
-    /// (DeepGEMM's timing, which writes 8 GB before each launch: 820 to 830 TFLOP/s on an H100).
+    /// If power limits the clock: the clock of launches with gaps, over that of launches that follow at once. (DeepGEMM
+    /// writes 8 GB before each launch, and times 820 to 830 TFLOP/s on an H100.)
     burst_clock: "of the power's clock" = 1.075;
 }
