@@ -7,6 +7,7 @@ use epilogue_runtime::Arch;
 
 use super::candidate::Candidate;
 use super::later::Later;
+use super::machine::Machine;
 use super::repacking::Unreachable;
 use crate::gemm::families::FAMILIES;
 use crate::gemm::kernel::Finish;
@@ -14,6 +15,8 @@ use crate::gemm::kernel::Finish;
 /// A GPU kernel that was chosen among candidates.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenKernel {
+    /// The machine whose numbers it was chosen by.
+    pub(crate) machine: Machine,
     pub(crate) chosen: Candidate,
     /// All candidates, best first.
     pub(crate) candidates: Arc<[Candidate]>,

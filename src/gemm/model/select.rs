@@ -103,8 +103,8 @@ impl<'a> Selection<'a> {
         let needed = needed_share(self.phases.first(), &self.problem.shared_alike());
         let not_in_tile =
             if candidates.iter().any(|candidate| candidate.key.in_tile()) { None } else { self.why_not_in_tile() };
-        let later = self.later.cloned();
-        Ok(ChosenKernel { chosen, candidates, asked, finish, limits, needed, later, not_in_tile, tuning })
+        let (machine, later) = (self.machine.clone(), self.later.cloned());
+        Ok(ChosenKernel { machine, chosen, candidates, asked, finish, limits, needed, later, not_in_tile, tuning })
     }
 
     /// The kernel that the user described: of the family with knobs of its own, or the better of all families'. Where none has

@@ -403,10 +403,9 @@ impl<'a> Right<'a> {
 
     /// The axis along which copies of B are contiguous, if some are copied: that of the others, or of the first copy.
     pub(crate) fn major_of_copies(&self) -> Option<Major> {
+        let copied = self.tensors.iter().find(|tensor| has_batch_digits(tensor))?;
         let uncopied = self.tensors.iter().filter(|tensor| !has_batch_digits(tensor));
-        let mut majors = uncopied.filter_map(|tensor| OperandView::of_b(tensor).only_major());
-        let of_copy = || self.tensors.iter().find(|tensor| has_batch_digits(tensor));
-        majors.next().or_else(|| of_copy().and_then(|tensor| OperandView::of_b(tensor).only_major()))
+        uncopied.chain([copied]).find_map(|tensor| OperandView::of_b(tensor).only_major())
     }
 
     /// Whether all have the first one's type, K, N and contiguous axis.

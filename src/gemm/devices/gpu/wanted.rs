@@ -10,8 +10,8 @@ use super::kernels::Kernels;
 use crate::Argument;
 use crate::evt::ValidOutput;
 use crate::gemm::kernel::ArgumentViews;
+use crate::gemm::model::Candidate;
 use crate::gemm::model::choice::ChosenKernel;
-use crate::gemm::model::{Candidate, Machine};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
 use crate::gemm::problem::{Error, OperandLayout};
@@ -111,8 +111,8 @@ impl Kernels {
         Given { problem, arguments, .. }: &Given<'_, '_>,
         layouts: (OperandLayout, OperandLayout),
     ) -> Option<Wanted> {
-        let Operation { device, phases, problem: planned, .. } = &*self.operation;
-        let (machine, needed) = (&Machine::of(device.properties())?, self.chosen.needed);
+        let Operation { phases, problem: planned, .. } = &*self.operation;
+        let (machine, needed) = (&self.chosen.machine, self.chosen.needed);
         let later = self.chosen.later.as_ref().map_or(0.0, |later| later.microseconds);
         let sought = Sought { machine, phases, planned, problem, layouts, arguments, needed, later };
         candidate.key.of_family().wanted(candidate, &sought)

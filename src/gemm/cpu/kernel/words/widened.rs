@@ -66,10 +66,11 @@ pub(in crate::gemm::cpu) trait Shapes {
 
 macro_rules! shapes {
     ($($order:ident
-        avx512 $most:literal: $($high:literal x $wide:literal),*;
-        avx2 $narrow_most:literal: $($narrow_high:literal x $narrow_wide:literal),*;)*) => {$(
+        avx512: $($high:literal x $wide:literal),*;
+        avx2: $($narrow_high:literal x $narrow_wide:literal),*;)*) => {$(
         impl Shapes for $order {
-            const MOST: [usize; 2] = [$most, $narrow_most];
+            // The table has every number of rows from 1 on.
+            const MOST: [usize; 2] = [[$($high),*].len(), [$($narrow_high),*].len()];
 
             #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
             unsafe fn by_avx512<H: Widened>(of: &Rows) {
@@ -99,11 +100,11 @@ macro_rules! shapes {
 // Rows by vectors (along K: columns). Their sums, the vectors of B and one of A fill the registers.
 shapes! {
     AlongN
-        avx512 12: 1 x 8, 2 x 4, 3 x 4, 4 x 4, 5 x 4, 6 x 4, 7 x 2, 8 x 2, 9 x 2, 10 x 2, 11 x 2, 12 x 2;
-        avx2 6: 1 x 8, 2 x 4, 3 x 3, 4 x 2, 5 x 2, 6 x 2;
+        avx512: 1 x 8, 2 x 4, 3 x 4, 4 x 4, 5 x 4, 6 x 4, 7 x 2, 8 x 2, 9 x 2, 10 x 2, 11 x 2, 12 x 2;
+        avx2: 1 x 8, 2 x 4, 3 x 3, 4 x 2, 5 x 2, 6 x 2;
     AlongK
-        avx512 6: 1 x 4, 2 x 4, 3 x 4, 4 x 4, 5 x 4, 6 x 4;
-        avx2 4: 1 x 4, 2 x 4, 3 x 3, 4 x 2;
+        avx512: 1 x 4, 2 x 4, 3 x 4, 4 x 4, 5 x 4, 6 x 4;
+        avx2: 1 x 4, 2 x 4, 3 x 3, 4 x 2;
 }
 
 /// `to = a · b` for some rows, columns and elements along K; element `[i, j]` goes to the place `i · strides[0] + j · strides[1]`.
