@@ -1,6 +1,6 @@
 //! One GEMM with a fused epilogue on the best device, checked against the f64 reference.
 //!
-//! `cargo run --release -p epilogue-examples [-- M N K]`
+//! `cargo run --release -p epilogue-examples [--features cuda] [-- M N K]`
 
 #![allow(clippy::print_stdout)]
 
@@ -24,8 +24,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (a_host, b_host, c_host) =
         (normal(m * k, 1.0), normal(k * n, 1.0 / (k.max(1) as f64).sqrt()), normal(m * n, 1.0));
 
-    let device = Device::best()?;
+    let (device, reason) = Device::best_with_reason()?;
     println!("device: {device}");
+    if let Some(reason) = reason {
+        println!("(no GPU: {reason})");
+    }
     let a = device.tensor(&a_host, [m, k])?;
     let b = device.tensor(&b_host, [k, n])?;
     let c = device.tensor(&c_host, [m, n])?;

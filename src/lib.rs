@@ -127,21 +127,22 @@
 //!
 //! | feature | what it brings | crates | minutes |
 //! |---|---|---|---|
-//! | none | products with epilogues on GPUs and CPUs | 54 | 2.6 |
-//! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans | 61 | 5.0 |
-//! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` | 96 | 7.9 |
-//! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector | 55 | 3.6 |
-//! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) | 58 | |
-//! | `safetensors` | the tensors of safetensors files, without a copy | 71 | |
+//! | none | products with epilogues on CPUs | 53 | |
+//! | `cuda` | the same on NVIDIA GPUs: [`Device::cuda`] | 54 | 2.6 |
+//! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans | 60 | 5.0 |
+//! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` | 95 | 7.9 |
+//! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector | 54 | 3.6 |
+//! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) | 57 | |
+//! | `safetensors` | the tensors of safetensors files, without a copy | 70 | |
 //! | `nccl` | ranks on several GPUs, by NVIDIA's NCCL ([`distributed`], [`guide::ranks`]) | 54 | |
-//! | `tracing` | spans and events of plans, choices, compilations, the cache and launches ([`guide::services`]) | 57 | |
+//! | `tracing` | spans and events of plans, choices, compilations, the cache and launches ([`guide::services`]) | 56 | |
 //!
 //! The crates are all that are compiled with this feature alone, this one included, as `cargo tree -e normal,build` counts
-//! them on Linux. The default features, `te` and `emulated`, make 62.
+//! them on Linux. The default features, `cuda`, `te` and `emulated`, make 62.
 //!
 //! The minutes are of processor time, for all compilers of a cold release build together (`RUSTC_WRAPPER` with `time`).
 //! They were taken by Rust 1.95 on a virtual machine with two cores of an AMD EPYC, which others used meanwhile; on an
-//! idle one it is less.
+//! idle one it is less. `cuda` was among the features each time.
 #![cfg_attr(not(feature = "te"), allow(dead_code, unused_imports, reason = "some of what both halves share, one uses"))]
 
 // The macros' expansion names this crate, also inside it.

@@ -201,11 +201,13 @@
 //!
 //! | feature | on by default | what it brings |
 //! |---|---|---|
+//! | `cuda` | yes | NVIDIA GPUs: [`Device::cuda`](crate::Device::cuda) |
 //! | `te` | yes | tensor expressions: [`te`](crate::te) |
 //! | `native` | no | native code for scheduled tensor expressions on the CPU; without it they run on GPUs and in the interpreter |
 //! | `emulated` | yes | [`Device::emulated`](crate::Device::emulated) |
 //! | `ndarray` | no | ndarray's arrays as tensors, and the other way round: [`memory`](super::memory) |
 //! | `safetensors` | no | the tensors of safetensors files where they lie |
 //!
-//! Automatic tensor expressions run on the CPU without `native`, too. GPUs need no feature: the driver and NVRTC are looked
-//! for when they are needed.
+//! Automatic tensor expressions run on the CPU without `native`, too. `cuda` needs nothing of CUDA when the program is
+//! compiled: the driver and NVRTC are looked for when they are needed. Without `cuda`, [`Device::best`](crate::Device::best)
+//! takes the CPU.

@@ -7,7 +7,7 @@
 //! epilogue = { path = "../epilogue" } # the folder of this library
 //! ```
 //!
-//! Nothing else is needed for the CPU. A program that needs neither tensor expressions nor emulated GPUs can say
+//! Nothing else is needed for the CPU. A program that needs no GPU, no emulated one and no tensor expressions can say
 //! `default-features = false`, and compiles fewer crates.
 //!
 //! # The function

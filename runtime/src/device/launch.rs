@@ -18,8 +18,10 @@ pub struct Launch {
 }
 
 /// The most blocks of a cluster that every GPU with clusters can run (CUDA C++ Programming Guide, "Thread Block Clusters").
+#[cfg(any(feature = "cuda", feature = "emulated"))]
 const PORTABLE_CLUSTER: u32 = 8;
 
+#[cfg(any(feature = "cuda", feature = "emulated"))]
 impl Launch {
     /// Whether its clusters have more blocks than every GPU can run. Then the kernel must be allowed to have such.
     pub(crate) fn has_large_clusters(&self) -> bool {

@@ -1,5 +1,9 @@
 //! Devices. Files are named after what a device makes: streams (`stream`), tensors (`create`), kernels (`load`).
 
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
+#[cfg(not(feature = "cuda"))]
+#[path = "no_cuda.rs"]
 pub(crate) mod cuda;
 pub(crate) mod describe;
 #[cfg(feature = "emulated")]
@@ -120,7 +124,8 @@ impl Device {
     /// The GPU with the number `ordinal` in the CUDA driver. All handles of one GPU are equal.
     ///
     /// # Errors
-    /// [`Absent::Driver`](crate::Absent::Driver), [`Absent::Device`](crate::Absent::Device).
+    /// [`Absent::Driver`](crate::Absent::Driver), [`Absent::Device`](crate::Absent::Device);
+    /// [`Absent::Feature`](crate::Absent::Feature) in a program without the feature `cuda`.
     pub fn cuda(ordinal: usize) -> Result<Self> {
         static GPUS: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
         let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,6 +15,9 @@ use crate::layout::element::ElementType;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Absent {
+    /// The program was compiled without the feature `cuda`.
+    #[error("this program was compiled without GPUs: add the feature `cuda` of `epilogue`, or use `Device::cpu()`")]
+    Feature,
     /// No usable CUDA driver.
     #[error("no usable CUDA driver: {reason}; install NVIDIA's driver, or use `Device::cpu()`")]
     Driver {

@@ -20,11 +20,14 @@
 //! [`ExchangeError::Ended`](crate::ExchangeError::Ended). This is checked under the lock that every access to a CPU
 //! tensor's memory takes anyway, so it costs nothing.
 
+#[cfg(feature = "cuda")]
 mod cudarc;
 pub mod dlpack;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod owned;
+#[cfg(feature = "cuda")]
+mod raw_cuda;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod scope;

@@ -192,6 +192,7 @@ impl<'env> Scope<'env> {
     }
 
     /// Calls this when the scope is over.
+    #[cfg(feature = "cuda")]
     pub(super) fn at_end(&self, give_back: impl FnOnce() + Send + 'env) {
         self.give_back.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(give_back));
     }

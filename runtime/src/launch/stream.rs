@@ -92,38 +92,12 @@ impl Device {
 }
 
 impl Stream {
-    fn new(device: Device, kind: StreamKind, seen: Arc<Seen>) -> Self {
+    pub(crate) fn new(device: Device, kind: StreamKind, seen: Arc<Seen>) -> Self {
         Self { device, kind, seen }
     }
 
     pub(crate) fn recording(device: &Device, recording: &Arc<Recording>) -> Self {
         Self::new(device.clone(), StreamKind::Recording(Arc::clone(recording)), Arc::new(device.status().seen()))
-    }
-
-    pub(crate) fn on_cuda(device: &Device, stream: CudaStream) -> Self {
-        Self::new(device.clone(), StreamKind::Cuda(Arc::new(stream)), Arc::new(device.status().seen()))
-    }
-
-    /// Someone else's stream: PyTorch's `cuda_stream`, or null for the legacy default stream. (For cudarc's there is
-    /// [`of_cudarc`](Self::of_cudarc).)
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] for a device that is not a GPU.
-    ///
-    /// # Safety
-    /// `stream` is null or a live `CUstream` of this GPU's primary context, and stays so until the last handle of the
-    /// result is dropped. (Tensors used on it may live longer.)
-    pub unsafe fn borrow(device: &Device, stream: cudarc::driver::sys::CUstream) -> Result<Self> {
-        match device.backend() {
-            Backend::Cuda { gpu, .. } => {
-                // SAFETY: the caller's promise.
-                let stream = unsafe { CudaStream::borrow(&gpu.context, stream) };
-                Ok(Self::on_cuda(device, stream))
-            }
-            Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
-                Err(device.unsupported("borrow a CUDA stream", "use `default_stream` or `new_stream`"))
-            }
-        }
     }
 
     pub(crate) fn kind(&self) -> &StreamKind {
@@ -134,16 +108,6 @@ impl Stream {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// The driver's handle, for other libraries; `None` if the device has no CUDA streams. It is valid while this value
-    /// lives.
-    #[must_use]
-    pub fn cuda_handle(&self) -> Option<cudarc::driver::sys::CUstream> {
-        match &self.kind {
-            StreamKind::Cuda(stream) => Some(stream.handle()),
-            StreamKind::Immediate | StreamKind::Dry | StreamKind::Recording(_) => None,
-        }
     }
 
     /// The stream's identity, for memory that runs on one stream share.

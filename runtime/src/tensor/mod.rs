@@ -9,9 +9,8 @@ pub(crate) mod tensor_map;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::device::cuda::Allocation;
+use crate::device::Device;
 use crate::device::host;
-use crate::device::{Backend, Device};
 use crate::error::{Error, LayoutError, Result};
 use crate::layout::Layout;
 use crate::layout::axes::NamedAxes;
@@ -64,40 +63,6 @@ impl DeviceTensor {
 
     pub(crate) fn buffer(&self) -> &Arc<Buffer> {
         &self.buffer
-    }
-
-    /// A view of someone else's GPU memory, such as candle's or cudarc's, without a copy. Strides are in elements.
-    ///
-    /// Work that its owner has put on other streams is not known here: launch on the owner's stream
-    /// ([`Stream::borrow`](crate::Stream::borrow)) or synchronise first.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] for a device that is not a GPU; [`LayoutError`] for strides that are not possible, or an
-    /// address that is not aligned to the element.
-    ///
-    /// # Safety
-    /// Every element of the view is memory of this GPU that holds a value. It stays so until the last view of the
-    /// result is dropped and the work that uses it is done. Nobody else writes it, or reads what is written here,
-    /// without being ordered with that work.
-    pub unsafe fn from_raw_cuda(
-        device: &Device,
-        address: cudarc::driver::sys::CUdeviceptr,
-        element: ElementType,
-        shape: impl AsRef<[usize]>,
-        strides: impl AsRef<[isize]>,
-    ) -> Result<Self> {
-        let Backend::Cuda { gpu, .. } = device.backend() else {
-            return Err(device.unsupported("hold CUDA memory", "open the GPU with `Device::cuda`"));
-        };
-        let alignment = element.size();
-        let layout = Layout::strided(shape.as_ref(), strides.as_ref(), alignment)?;
-        if !address.is_multiple_of(alignment as u64) {
-            return Err(LayoutError::Misaligned { address, alignment, element }.into());
-        }
-        // SAFETY: the caller's promise.
-        let allocation = unsafe { Allocation::borrow(gpu, address) };
-        let buffer = Buffer::new(device.clone(), layout.span() * alignment, Memory::Cuda(allocation));
-        Ok(Self::new(Arc::new(buffer), element, layout))
     }
 
     /// The type of every element.

@@ -55,11 +55,13 @@ pub struct Im2colMap<'a> {
 
 impl Im2colMap<'_> {
     /// The step of every dimension.
+    #[cfg(any(feature = "cuda", feature = "emulated"))]
     pub(crate) fn element_strides(&self) -> Vec<u32> {
         std::iter::once(1).chain(self.steps.iter().copied()).chain([1]).collect()
     }
 
     /// Bytes from the first to behind the last element.
+    #[cfg(feature = "cuda")]
     pub(crate) fn span(&self) -> u64 {
         let last = |extent: u64| extent.saturating_sub(1);
         let channels = self.extents.first().map_or(0, |extent| last(*extent));
