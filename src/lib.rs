@@ -120,6 +120,7 @@
 //! | [`distributed`] | products divided among GPUs or threads, with what the ranks add up |
 //! | [`bundle`] | kernels compiled ahead of time: one file, and no compiler where it runs |
 //! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
+//! | [`tuning`] | choices of the CPU device: machine code, vectors, stores |
 //! | [`evt`] | what the macro makes: the visitor tree of an epilogue, for building, checking and drawing trees by program |
 //! | [`expr`], [`tile`] | what generated code is made of: scalar operations, for `gemm` and `te`; reductions over threads, for scheduled programs |
 //!
@@ -173,6 +174,7 @@ mod sync;
 #[cfg(feature = "te")]
 pub mod te;
 pub mod tile;
+pub mod tuning;
 mod variants;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
@@ -188,6 +190,7 @@ pub use epilogue_runtime::{
 
 pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Seed, Unborrowed, Unset};
 pub use crate::gemm::{Error, Gemm};
+pub use crate::tuning::Tuning;
 
 /// The examples of the project's README, which run as tests.
 #[cfg(doctest)]

@@ -13,12 +13,11 @@ use super::model::Candidate;
 use super::planned::Gemm;
 use super::planner::Planner;
 use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Property, Right};
-#[cfg(test)]
-use super::remembered::Question;
 #[cfg(doc)]
 use super::support::supports;
 use super::{Tile, sm90};
 use crate::evt::Tree;
+use crate::tuning::Tuning;
 use crate::{ElementType, Epilogue};
 
 /// Describes a [`Gemm`] before it is planned: for products whose tensors don't exist yet, and for choices that the
@@ -57,7 +56,7 @@ use crate::{ElementType, Epilogue};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub struct Builder<E = ()> {
-    planner: Planner,
+    pub(super) planner: Planner,
     epilogue: PhantomData<fn() -> E>,
 }
 
@@ -304,6 +303,14 @@ impl<E> Builder<E> {
         self
     }
 
+    /// Choices of the CPU device: whether and when the epilogue becomes machine code, and how results are stored. GPUs
+    /// have none of them.
+    #[must_use]
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.planner.description.tuning = tuning;
+        self
+    }
+
     /// Ignores, without an error, the knobs that the device doesn't have: for one description of a plan that is tuned
     /// for some devices and also runs on others. Otherwise they are refused by name. Operand types, and values that a
     /// knob of the device doesn't have, are always refused. [`supports`] says what every device has.
@@ -342,10 +349,5 @@ impl<E> Builder<E> {
         let Description { problem, asked, .. } = &mut self.planner.description;
         *asked = problem.map(|problem| problem.properties()).unwrap_or_default().and(*asked).asked(property);
         self.with_problem(change)
-    }
-
-    #[cfg(test)]
-    pub(super) fn question(&self) -> Question {
-        self.planner.question()
     }
 }

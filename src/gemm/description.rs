@@ -5,6 +5,7 @@ use super::model::selection::Request;
 use super::problem::property::Properties;
 use super::problem::{Arithmetic, Knob, Major, OperandLayout, Problem};
 use crate::ElementType;
+use crate::tuning::Tuning;
 
 /// What a plan is asked for, beside its device and epilogue. What differs most often is compared first.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +17,7 @@ pub(super) struct Description {
     pub(super) settings: Settings,
     pub(super) request: Request,
     pub(super) multiprocessors: Option<usize>,
+    pub(super) tuning: Tuning,
 }
 
 impl Default for Description {
@@ -28,6 +30,7 @@ impl Default for Description {
             settings: Settings { layouts, arithmetic: Arithmetic::default(), switches: Switches::default() },
             request: Request::default(),
             multiprocessors: None,
+            tuning: Tuning::default(),
         }
     }
 }
@@ -47,6 +50,7 @@ impl Description {
             (Knob::FastMath, self.settings.switches.fast_math),
             (Knob::DependentLaunch, self.settings.switches.dependent_launch),
             (Knob::Finish, finish.is_some()),
+            (Knob::Tuning, self.tuning != Tuning::default()),
         ];
         turned.into_iter().filter(|(_, is_turned)| *is_turned).map(|(knob, _)| knob)
     }
@@ -63,6 +67,7 @@ impl Description {
             Knob::FastMath => self.settings.switches.fast_math = false,
             Knob::DependentLaunch => self.settings.switches.dependent_launch = false,
             Knob::Finish => self.request.finish = None,
+            Knob::Tuning => self.tuning = Tuning::default(),
         }
     }
 }

@@ -54,11 +54,11 @@ pub use kernel::{Finish, PatchKind, PatchShape, ReadingShape, SplitK, SplitKind}
 pub use model::{Bound, Candidate, LaunchConstants, Machine, Misfit, Parameter, Repacking, Unreachable};
 pub use planned::Gemm;
 pub use problem::{
-    Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Format, Formats, Fp8, Grouping, Int8, Knob,
-    Left, MAX_EXTENT, Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchBoxes, PatchError,
-    PatchReading, Placing, Problem, Property, Reading, Right, Rows, RowsError, ScaleError, Scaled, ScatterError,
-    Unboxed, Window, depth, filter, gradient_filter, gradient_filter_in_groups, gradient_patches, patches, rows,
-    scaled, transposed_patches,
+    Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Format, Formats, Fp8, Grouping, GroupsError,
+    Int8, Knob, Left, MAX_EXTENT, Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchBoxes,
+    PatchError, PatchReading, Placing, Problem, Property, Reading, ReadingOf, Right, Rows, RowsError, ScaleError,
+    Scaled, ScatterError, Unboxed, Window, depth, filter, gradient_filter, gradient_filter_in_groups, gradient_patches,
+    patches, rows, scaled, transposed_patches,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -12,8 +12,8 @@ use super::devices::executable::Executable;
 use super::devices::operation::{Given, Operation};
 use super::kernel::launch::LaunchDescription;
 use super::model::Candidate;
-use super::model::choice::Tuning;
-use super::problem::{Error, Left, Problem, Right, RowsError, ScaleError, ScatterError};
+use super::model::choice::Origin;
+use super::problem::{Error, GroupsError, Left, Problem, Right, RowsError, ScaleError, ScatterError};
 use super::run::check;
 use super::run::images::with_matrices;
 use crate::Argument;
@@ -37,8 +37,8 @@ impl Plan {
     }
 
     /// A plan of the same operation with exactly this candidate.
-    pub(crate) fn with(&self, candidate: &Candidate, tuning: Tuning) -> Result<Self, Error> {
-        Self::new(Arc::clone(&self.operation), &self.choice.with(candidate, tuning)?)
+    pub(crate) fn with(&self, candidate: &Candidate, origin: Origin) -> Result<Self, Error> {
+        Self::new(Arc::clone(&self.operation), &self.choice.with(candidate, origin)?)
     }
 
     pub(crate) fn run(
@@ -71,7 +71,7 @@ impl Plan {
     }
 
     /// Checks what a run is given, and does something with it as matrices and vectors.
-    fn checked<R>(
+    pub(super) fn checked<R>(
         &self,
         a: Left<'_>,
         b: &Right<'_>,
@@ -104,7 +104,7 @@ impl Plan {
         }
         let [planned, given] = [planned, given].map(|problem| problem.reading.divided());
         if planned != given {
-            return Err(Error::OtherGrouping { planned, given });
+            return Err(GroupsError::Other { planned, given }.into());
         }
         Ok(())
     }

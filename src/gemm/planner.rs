@@ -97,8 +97,9 @@ impl Planner {
             block_scales::check_types((types.a, types.b), self.description.settings.arithmetic)?;
         }
         self.check_request(types)?;
-        let (Description { settings, multiprocessors, request, .. }, device) = (self.description, self.device.clone());
-        let operation = Operation { device, phases: Arc::new(phases), problem, settings, multiprocessors };
+        let (Description { settings, multiprocessors, tuning, request, .. }, device) =
+            (self.description, self.device.clone());
+        let operation = Operation { device, phases: Arc::new(phases), problem, settings, multiprocessors, tuning };
         let choice = backend.choose(&operation, &request)?;
         Ok((operation, choice))
     }

@@ -5,16 +5,16 @@
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::DeviceTensor;
 
+use super::devices::operation::Given;
 use super::plan::Plan;
 use super::planned::Gemm;
 use super::problem::digits::shape_of;
 use super::problem::patches::Patches;
 use super::problem::scaled::SCALE_BLOCK;
 use super::problem::sliding::{Kind, Sliding};
-use super::problem::{Comparison, Divided, Error, Grouping, Left, Problem, Right};
-use super::run::check;
+use super::problem::{Comparison, Divided, Error, Grouping, Left, Right};
 use super::run::groups::read_groups;
-use super::run::images::{OutputImages, with_matrices};
+use super::run::images::OutputImages;
 use super::run::picked::read_picked;
 use super::run::scattered::Placed;
 use crate::evt::reference::{
@@ -71,19 +71,14 @@ impl<E> Gemm<E> {
 
 /// The correct outputs of a run. (Compiled once, not for each epilogue.)
 fn reference_of(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
-    let tree = plan.operation.tree();
-    check::operands(&plan.operation.device, tree, a, b)?;
-    let images = OutputImages::of(a, b, tree)?;
-    let reference = with_matrices(a, b, tree, arguments, |a, b, of| of_product(plan, a, b, of))?;
-    Ok(Reference { images, ..reference })
+    let reference = plan.checked(a, b, arguments, |given| of_product(plan, given))?;
+    Ok(Reference { images: OutputImages::of(a, b, plan.operation.tree())?, ..reference })
 }
 
 /// The correct outputs of a product of matrices, or of patches.
-fn of_product(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
-    let tree = plan.operation.tree();
-    let problem = Problem::of(a, b.clone())?;
-    let tile = plan.choice.tile();
-    check::arguments(&plan.operation.device, tree, &problem, tile, (a, b), arguments)?;
+fn of_product(plan: &Plan, given: &Given<'_, '_>) -> Result<Reference, Error> {
+    let Given { problem, a, b, arguments } = *given;
+    let (tree, tile) = (plan.operation.tree(), plan.choice.tile());
     let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
     let divided = read_groups(a, &problem)?;
     let of_one_matrix = problem.reading.grouping() == Some(Grouping::Shared);
@@ -129,26 +124,26 @@ fn of_product(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>
     let mut values = Vec::with_capacity(tree.parameters().len());
     for (argument, parameter) in arguments.iter().zip(tree.parameters()) {
         values.push(match argument {
-            Argument::Scalar(x) => Given::Scalar(*x),
-            Argument::Seed(seed, offset) => Given::Seed(*seed, *offset),
+            Argument::Scalar(x) => Value::Scalar(*x),
+            Argument::Seed(seed, offset) => Value::Seed(*seed, *offset),
             Argument::Input(tensor) if parameter.class == ParameterClass::Seed => {
                 let words = tensor.to_vec::<i64>()?;
-                Given::Seed(words[0].cast_unsigned(), words[1].cast_unsigned())
+                Value::Seed(words[0].cast_unsigned(), words[1].cast_unsigned())
             }
             Argument::Input(tensor) if parameter.class == ParameterClass::Bits => {
-                Given::Tensor(Values::of_bits(tensor, problem.n)?)
+                Value::Tensor(Values::of_bits(tensor, problem.n)?)
             }
-            Argument::Input(tensor) => Given::Tensor(Values::of(tensor)?),
-            Argument::Output(tensor) => Given::Tensor(Values::of(tensor)?),
+            Argument::Input(tensor) => Value::Tensor(Values::of(tensor)?),
+            Argument::Output(tensor) => Value::Tensor(Values::of(tensor)?),
         });
     }
     let given: Vec<reference::Argument<'_>> = values
         .iter()
         .zip(tree.parameters())
         .map(|(value, parameter)| match value {
-            Given::Scalar(x) => reference::Argument::Scalar(*x),
-            Given::Seed(seed, offset) => reference::Argument::Seed(*seed, *offset),
-            Given::Tensor(values) => reference::Argument::Array(values.array(parameter.class, extent)),
+            Value::Scalar(x) => reference::Argument::Scalar(*x),
+            Value::Seed(seed, offset) => reference::Argument::Seed(*seed, *offset),
+            Value::Tensor(values) => reference::Argument::Array(values.array(parameter.class, extent)),
         })
         .collect();
     let options = Options { tile: Some(tile), fast_math };
@@ -240,7 +235,7 @@ impl Comparison {
     }
 }
 
-enum Given {
+enum Value {
     Scalar(f64),
     Seed(u64, u64),
     Tensor(Values),

@@ -69,9 +69,9 @@ impl Remembered {
             answer
         };
         let Answer { phases, problem, settings, choice, compiled } = &*answer;
-        let (device, phases, multiprocessors) =
-            (device.clone(), Arc::clone(phases), question.description.multiprocessors);
-        let operation = Operation { device, phases, problem: *problem, settings: *settings, multiprocessors };
+        let Description { multiprocessors, tuning, .. } = question.description;
+        let (device, phases, problem, settings) = (device.clone(), Arc::clone(phases), *problem, *settings);
+        let operation = Operation { device, phases, problem, settings, multiprocessors, tuning };
         let operation = Arc::new(operation);
         let executable = compiled(&operation)?;
         Some(Plan { operation, choice: choice.clone(), executable })
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(text(&first), text(&again), "it is the very text");
         drop((first, again));
         let kept = device.kept::<Remembered>();
-        let question = builder(&device, 64).question();
+        let question = builder(&device, 64).planner.question();
         assert!(kept.plan(&device, &question).is_some(), "it is kept when its plans are dropped");
         for other in [
             builder(&device, 63),
@@ -151,7 +151,7 @@ mod tests {
             let product = tree.apply(crate::expr::Op::Mul, &[accum, zero]);
             tree.output("d", product, BroadcastClass::Tensor, None);
             let builder = Builder::<()>::new(&Device::cpu(), tree.finish());
-            builder.elements(ElementType::F32, ElementType::F32).problem(8, 8, 8).question()
+            builder.elements(ElementType::F32, ElementType::F32).problem(8, 8, 8).planner.question()
         };
         assert_eq!(question(0.0), question(0.0));
         assert_ne!(question(0.0), question(-0.0));
@@ -163,10 +163,13 @@ mod tests {
         let (device, kept) = (Device::cpu(), Remembered::default());
         let plan = builder(&device, 1).plan().expect("a plan");
         for m in 1..2 * MOST {
-            kept.note(builder(&device, m).question(), plan.inner());
-            assert!(kept.plan(&device, &builder(&device, 1).question()).is_some(), "it was asked for in every turn");
+            kept.note(builder(&device, m).planner.question(), plan.inner());
+            assert!(
+                kept.plan(&device, &builder(&device, 1).planner.question()).is_some(),
+                "it was asked for in every turn"
+            );
         }
-        let of = |m| kept.plan(&device, &builder(&device, m).question()).is_some();
+        let of = |m| kept.plan(&device, &builder(&device, m).planner.question()).is_some();
         assert!(lock(&kept.0).len() == MOST && of(1) && of(2 * MOST - 1) && !of(2));
     }
 

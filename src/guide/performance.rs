@@ -240,5 +240,10 @@
 //! about twice as fast. Elsewhere they are widened first, as other narrow types are everywhere, and save memory, not
 //! arithmetic. The vector code is chosen when the program runs: AVX-512, AVX2 with FMA and F16C, or any x86-64.
 //!
+//! Epilogues and expressions become machine code once the runs of one shape have had enough elements. A
+//! [`Tuning`](crate::tuning::Tuning) of a plan or kernel says otherwise: at the first run, from a number of elements on, or
+//! never. It also chooses shorter vectors, and whether results are stored past the caches. No tuning changes a bit of a
+//! result.
+//!
 //! `cargo bench --bench peers` holds all this against numpy, jax, onnxruntime, torch, ndarray and plain loops, in turns; the
 //! repository has its last table in `benches/results/cpu/README.md`.

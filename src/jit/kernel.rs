@@ -7,6 +7,7 @@ use super::isa::Isa;
 use super::memory::Executable;
 use super::rows::RowProgram;
 use super::{ARGUMENTS, Host, ROW_ARGUMENTS};
+use crate::tuning::Vectors;
 
 /// A body, compiled to a loop for this CPU.
 #[derive(Debug)]
@@ -18,27 +19,20 @@ pub(crate) struct Kernel {
     period: usize,
 }
 
-#[cfg(test)]
-thread_local! {
-    /// Whether this thread compiles for the shortest vectors, also on CPUs with longer ones.
-    pub(crate) static NARROW: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
 /// The levels of instructions that code is made for, the longest vectors first.
-fn levels() -> &'static [<Host as Isa>::Level] {
+fn levels(vectors: Vectors) -> &'static [<Host as Isa>::Level] {
     let all = Host::LEVELS;
-    #[cfg(test)]
-    if NARROW.get() {
-        return &all[all.len() - 1..];
+    match vectors {
+        Vectors::Longest => all,
+        Vectors::Shortest => &all[all.len() - 1..],
     }
-    all
 }
 
 impl Kernel {
     /// `None` on a CPU without the instructions, and on a system that allows no new code. A body may also have too many
     /// streams or values.
-    pub(crate) fn compile(body: &Body) -> Option<Self> {
-        levels().iter().find_map(|level| Self::at_level(body, *level))
+    pub(crate) fn compile(body: &Body, vectors: Vectors) -> Option<Self> {
+        levels(vectors).iter().find_map(|level| Self::at_level(body, *level))
     }
 
     /// A kernel of this level's instructions only.
@@ -127,8 +121,8 @@ pub(crate) struct RowKernel {
 impl RowKernel {
     /// `None` where [`Kernel::compile`] gives none, for tails of rows that vector code can't leave out, and for stages with
     /// too many streams or values.
-    pub(crate) fn compile(program: &RowProgram) -> Option<Self> {
-        levels().iter().find_map(|level| Self::at_level(program, *level))
+    pub(crate) fn compile(program: &RowProgram, vectors: Vectors) -> Option<Self> {
+        levels(vectors).iter().find_map(|level| Self::at_level(program, *level))
     }
 
     /// A kernel of this level's instructions only.

@@ -43,8 +43,6 @@ mod x86_64;
 
 pub(crate) use body::{Binary, Body, Lane, Unary, Value};
 pub(crate) use extreme::Extreme;
-#[cfg(all(test, target_arch = "x86_64"))]
-pub(crate) use kernel::NARROW;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use kernel::{Kernel, RowKernel};
 #[cfg(not(target_arch = "x86_64"))]

@@ -2,6 +2,7 @@
 
 use super::body::Body;
 use super::rows::RowProgram;
+use crate::tuning::Vectors;
 
 /// A body, compiled.
 #[derive(Debug)]
@@ -9,7 +10,7 @@ pub(crate) enum Kernel {}
 
 impl Kernel {
     /// There is no code for this CPU.
-    pub(crate) fn compile(_body: &Body) -> Option<Self> {
+    pub(crate) fn compile(_body: &Body, _vectors: Vectors) -> Option<Self> {
         None
     }
 
@@ -24,7 +25,7 @@ pub(crate) enum RowKernel {}
 
 impl RowKernel {
     /// There is no code for this CPU.
-    pub(crate) fn compile(_program: &RowProgram) -> Option<Self> {
+    pub(crate) fn compile(_program: &RowProgram, _vectors: Vectors) -> Option<Self> {
         None
     }
 

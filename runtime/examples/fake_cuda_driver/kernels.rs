@@ -3,7 +3,8 @@
 use std::ffi::c_uint;
 use std::sync::Arc;
 
-use super::{Address, Config, Memory, Work, attribute};
+use super::api::{Config, attribute};
+use super::{Address, Memory, Work};
 
 /// The kernels of `tests/devices/`.
 pub(super) fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>], status: Option<Address>) -> Work {

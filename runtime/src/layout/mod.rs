@@ -11,8 +11,6 @@ use std::ops::Range;
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::LayoutError;
-#[cfg(test)]
-use crate::layout::strided::{Axis, each_offset};
 
 /// The positions of a view's elements: extents, strides in elements, and the first element's index in the buffer.
 ///
@@ -211,21 +209,23 @@ impl Layout {
     fn bad_axis(&self, axis: usize) -> LayoutError {
         LayoutError::Axis { axis, shape: self.shape.to_vec() }
     }
-
-    /// The index of every element in row-major order, relative to `offset`.
-    #[cfg(test)]
-    pub(crate) fn indices(&self) -> Vec<usize> {
-        let axis = |(&extent, stride): (&usize, &isize)| Axis { extent, from: stride.unsigned_abs(), to: 0 };
-        let axes: Vec<Axis> = self.shape.iter().zip(&self.strides).map(axis).collect();
-        let mut all = Vec::new();
-        each_offset(&axes, |at, _| all.push(at));
-        all
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::strided::{Axis, each_offset};
+
+    impl Layout {
+        /// The index of every element in row-major order, relative to `offset`.
+        pub(crate) fn indices(&self) -> Vec<usize> {
+            let axis = |(&extent, stride): (&usize, &isize)| Axis { extent, from: stride.unsigned_abs(), to: 0 };
+            let axes: Vec<Axis> = self.shape.iter().zip(&self.strides).map(axis).collect();
+            let mut all = Vec::new();
+            each_offset(&axes, |at, _| all.push(at));
+            all
+        }
+    }
 
     /// The index of every element in row-major order.
     fn indices(layout: &Layout) -> Vec<usize> {

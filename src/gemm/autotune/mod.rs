@@ -10,7 +10,7 @@ use epilogue_runtime::{Activity, Device, Event, Progress, Stream, trace};
 use self::race::Pace;
 use self::store::{Store, subject};
 use super::model::Candidate;
-use super::model::choice::Tuning;
+use super::model::choice::Origin;
 use super::plan::Plan;
 use super::planned::Gemm;
 use super::problem::{Error, Left, Right};
@@ -131,7 +131,7 @@ fn tuned(
         // Plans made before were chosen without this measurement.
         operation.device.kept::<Remembered>().clear();
     }
-    let tuned = Gemm::of(plan.with(winner, Tuning::Measured { microseconds })?);
+    let tuned = Gemm::of(plan.with(winner, Origin::Measured { microseconds })?);
     for (argument, bytes) in &before {
         if let Argument::Output(tensor) = &mut arguments[*argument] {
             tensor.copy_from_bytes(bytes)?;
@@ -162,7 +162,7 @@ fn contest<'a>(
     let (mut contenders, mut missing) = (Vec::with_capacity(shortlist.len()), None);
     for (candidate, name) in shortlist.iter().zip(&names) {
         tell(Activity::Compiling, name);
-        match plan.with(candidate, Tuning::Contender) {
+        match plan.with(candidate, Origin::Contender) {
             Ok(plan) => contenders.push((candidate, name.as_str(), Gemm::of(plan))),
             Err(
                 refused @ (Error::NotInCluster { .. } | Error::Runtime(epilogue_runtime::Error::NotInBundle { .. })),

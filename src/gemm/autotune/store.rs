@@ -76,11 +76,6 @@ impl Store {
     }
 
     /// The store in the folder of a cache.
-    #[cfg(test)]
-    pub(crate) fn at(cache: KernelCache) -> Self {
-        Self(cache)
-    }
-
     /// Looks a subject up. The winner must be one of `candidates`, so an entry can't make anything else run.
     pub(crate) fn find(&self, subject: &Subject, candidates: &[Candidate]) -> Found {
         let Some(content) = self.0.load(subject.key()) else { return Found::Nothing };
@@ -142,7 +137,7 @@ mod tests {
 
     fn store(name: &str) -> (Store, Folder) {
         let folder = std::env::temp_dir().join(format!("epilogue-tuning-{name}-{}", std::process::id()));
-        (Store::at(KernelCache::at(&folder)), Folder(folder))
+        (Store(KernelCache::at(&folder)), Folder(folder))
     }
 
     fn candidates() -> Vec<Candidate> {

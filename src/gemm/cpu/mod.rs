@@ -76,6 +76,7 @@ use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Grouping, WholePanels};
 use crate::simd::stream;
 use crate::sync::lock;
+use crate::tuning::Stores;
 use crate::{exhaustion, parallel};
 
 /// How operands of these types are multiplied and summed.
@@ -108,14 +109,6 @@ pub(crate) struct Operands<'a> {
     pub(crate) panels: &'a [Option<&'a WholePanels>],
     /// The scales of A's blocks and of those of every B.
     pub(crate) scales: Option<(&'a DeviceTensor, &'a [&'a DeviceTensor])>,
-}
-
-#[cfg(test)]
-impl<'a> Operands<'a> {
-    /// Matrices as they are.
-    fn of(a: &'a DeviceTensor, b: &'a [&'a DeviceTensor]) -> Self {
-        Self { a, patches: None, b, panels: &[], scales: None }
-    }
 }
 
 /// Other CPUs multiply from no panels.
@@ -368,22 +361,22 @@ impl Run<'_> {
     fn machine<T: Arithmetic>(&self, prepared: &Prepared<T>) -> Option<Arc<Machine>> {
         let work = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
         let elements = work.batch.saturating_mul(work.m).saturating_mul(work.n);
-        let neighbours = || Neighbours::of(self.tree, &self.parameters, &self.outputs, |matrix| self.is_far(matrix));
+        let neighbours = || {
+            let is_far = |matrix: &View| self.is_far(matrix, prepared.tuning.stores);
+            Neighbours::of(self.tree, &self.parameters, &self.outputs, is_far)
+        };
         prepared.machine(self.tree, neighbours, elements)
     }
 
-    /// Whether a matrix is too large for the caches, and what a tile has of a row begins at a cache line. (Memory for a panel, which
-    /// is none's yet, is near.)
-    fn is_far(&self, matrix: &View) -> bool {
+    /// Whether a matrix is stored past the caches: if it is too large for them, or the tuning asks for it. Each tile's part of a
+    /// row must begin at a cache line. (Memory for a panel, which is none's yet, is near.)
+    fn is_far(&self, matrix: &View, stores: Stores) -> bool {
         let Extents { batch, m, n, .. } = self.extents;
         let size = matrix.element.size();
         let bytes = batch.saturating_mul(m).saturating_mul(n).saturating_mul(size);
         let [of_batch, of_row, _] = matrix.strides;
         let steps = [of_batch, of_row, self.tile.computable().n as isize];
-        let is_large = bytes >= stream::FAR / 2;
-        #[cfg(test)]
-        let is_large = is_large || machine::FAR.get();
-        is_large
+        stores.are_past(bytes >= stream::FAR / 2)
             && !matrix.pointer.is_null()
             && matrix.pointer.addr().is_multiple_of(stream::LINE)
             && steps.iter().all(|step| (step * size as isize) % stream::LINE as isize == 0)

@@ -16,13 +16,15 @@ use crate::evt::{Part, Phases, ValidTree};
 use crate::expr::Real;
 use crate::parallel;
 use crate::sync::lock;
+use crate::tuning::Tuning;
 use crate::variants::Variants;
 
 /// The program of the last run. The next run reuses it if its host scalars are the same, since they are constants in
 /// it.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    last: Mutex<Option<Arc<Compiled>>>,
+    tuning: Tuning,
+    pub(super) last: Mutex<Option<Arc<Compiled>>>,
 }
 
 /// The programs of an epilogue's parts, with the host scalars that they were compiled for.
@@ -45,8 +47,9 @@ pub(super) enum Typed {
 #[derive(Debug)]
 pub(super) struct Prepared<T> {
     pub(super) program: Program<T>,
+    pub(super) tuning: Tuning,
     /// By how matrices lie.
-    machines: Variants<Neighbours, Option<Arc<Machine>>>,
+    pub(super) machines: Variants<Neighbours, Option<Arc<Machine>>>,
     /// The number of elements that runs had to compute so far.
     elements: AtomicUsize,
     idle: Mutex<Vec<Worker<T>>>,
@@ -61,8 +64,8 @@ pub(super) struct Worker<T> {
 }
 
 impl<T: Arithmetic> Prepared<T> {
-    fn new(program: Program<T>) -> Self {
-        Self { program, machines: Variants::default(), elements: AtomicUsize::new(0), idle: Mutex::default() }
+    fn new(program: Program<T>, tuning: Tuning) -> Self {
+        Self { program, tuning, machines: Variants::default(), elements: AtomicUsize::new(0), idle: Mutex::default() }
     }
 
     /// Machine code for a run of this many elements, once compiling it pays. `tree` is what the program was compiled of.
@@ -73,11 +76,12 @@ impl<T: Arithmetic> Prepared<T> {
         elements: usize,
     ) -> Option<Arc<Machine>> {
         let before = self.elements.fetch_add(elements, Ordering::Relaxed);
-        if !machine::is_worth(before.saturating_add(elements)) {
+        if !self.tuning.code.is_due(before.saturating_add(elements), machine::WORTH) {
             return None;
         }
         let neighbours = neighbours();
-        let compile = || Ok::<_, Infallible>(Machine::compile(tree, &self.program, neighbours).map(Arc::new));
+        let compile =
+            || Ok::<_, Infallible>(Machine::compile(tree, &self.program, neighbours, self.tuning).map(Arc::new));
         let Ok(made) = self.machines.get_or_make(&neighbours, compile);
         made.as_ref().clone()
     }
@@ -105,6 +109,11 @@ impl<T: Arithmetic> Prepared<T> {
 }
 
 impl Programs {
+    /// None yet.
+    pub(crate) fn new(tuning: Tuning) -> Self {
+        Self { tuning, last: Mutex::default() }
+    }
+
     /// The program for a run. `scalars` holds the host scalars by parameter index.
     pub(super) fn get(&self, phases: &Phases, scalars: &[f64]) -> Arc<Compiled> {
         let same = |last: &&Arc<Compiled>| {
@@ -115,8 +124,8 @@ impl Programs {
             return Arc::clone(last);
         }
         let program = match phases.first().real() {
-            Real::F32 => Typed::F32(prepared(phases, scalars)),
-            Real::F64 => Typed::F64(prepared(phases, scalars)),
+            Real::F32 => Typed::F32(prepared(phases, scalars, self.tuning)),
+            Real::F64 => Typed::F64(prepared(phases, scalars, self.tuning)),
         };
         let compiled = Arc::new(Compiled { scalars: scalars.to_vec(), program, memory: SlotMemory::new(phases) });
         *lock(&self.last) = Some(Arc::clone(&compiled));
@@ -125,7 +134,7 @@ impl Programs {
 }
 
 /// The parts' programs. Only the whole tree's parameters may be host scalars, and they come first in every part.
-fn prepared<T: Arithmetic>(phases: &Phases, scalars: &[f64]) -> Vec<Prepared<T>> {
+fn prepared<T: Arithmetic>(phases: &Phases, scalars: &[f64], tuning: Tuning) -> Vec<Prepared<T>> {
     let program = |part: &Part| Program::compile(&part.tree, &lower::lower(&part.tree, scalars));
-    phases.parts.iter().map(|part| Prepared::new(program(part))).collect()
+    phases.parts.iter().map(|part| Prepared::new(program(part), tuning)).collect()
 }

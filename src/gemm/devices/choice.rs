@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::executable::Executable;
 use super::operation::Operation;
 use crate::gemm::model::Candidate;
-use crate::gemm::model::choice::{Tuning, shortlist};
+use crate::gemm::model::choice::{Origin, shortlist};
 use crate::gemm::problem::Error;
 
 /// The choice of the kernel, with the model's ranking of the others.
@@ -37,7 +37,7 @@ pub(crate) trait Chosen: fmt::Debug + fmt::Display + Send + Sync {
     }
 
     /// The choice of exactly this candidate; `None` if it is not one of this choice's.
-    fn with(&self, _candidate: &Candidate, _tuning: Tuning) -> Option<Choice> {
+    fn with(&self, _candidate: &Candidate, _origin: Origin) -> Option<Choice> {
         None
     }
 
@@ -90,9 +90,9 @@ impl Choice {
     ///
     /// # Errors
     /// [`Error::NoKernel`] for one that is not among them.
-    pub(crate) fn with(&self, candidate: &Candidate, tuning: Tuning) -> Result<Self, Error> {
+    pub(crate) fn with(&self, candidate: &Candidate, origin: Origin) -> Result<Self, Error> {
         let reason = "it is not a candidate of this choice: take one that `candidates()` lists";
-        self.0.with(candidate, tuning).ok_or_else(|| Error::NoKernel { kernel: candidate.key.to_string(), reason })
+        self.0.with(candidate, origin).ok_or_else(|| Error::NoKernel { kernel: candidate.key.to_string(), reason })
     }
 
     pub(crate) fn compile(&self, operation: &Arc<Operation>) -> Result<Compiled, Error> {

@@ -8,6 +8,7 @@ use crate::Argument;
 use crate::evt::{Phases, ValidTree};
 use crate::gemm::kernel::Settings;
 use crate::gemm::problem::{Left, Problem, Purpose, Right};
+use crate::tuning::Tuning;
 
 /// A product with its epilogue, and the device that computes it.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Operation {
     pub(crate) settings: Settings,
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
     pub(crate) multiprocessors: Option<usize>,
+    /// Choices of the CPU device.
+    pub(crate) tuning: Tuning,
 }
 
 impl Operation {

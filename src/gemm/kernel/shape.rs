@@ -4,23 +4,10 @@ use std::fmt;
 
 use epilogue_runtime::Site;
 
-use crate::gemm::problem::{Divided, Major, Reading};
+use crate::gemm::problem::{Divided, Major, Reading, ReadingOf};
 
 /// How a kernel reads A: a [`Reading`] without what runs may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum ReadingShape {
-    /// The rows of matrices.
-    #[default]
-    Rows,
-    /// Rows that an index picks.
-    Picked,
-    /// Rows, or K, divided into groups.
-    Groups(Divided),
-    /// Rows that an index picks, divided into groups.
-    PickedGroups,
-    /// Patches of images.
-    Patches(PatchShape),
-}
+pub type ReadingShape = ReadingOf<Divided, PatchShape>;
 
 /// How a kernel reads patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,47 +46,6 @@ impl ReadingShape {
         }
     }
 
-    /// Whether an index picks the rows.
-    #[must_use]
-    pub const fn is_picked(self) -> bool {
-        matches!(self, Self::Picked | Self::PickedGroups)
-    }
-
-    /// What is divided into groups.
-    #[must_use]
-    pub const fn divided(self) -> Option<Divided> {
-        match self {
-            Self::Groups(divided) => Some(divided),
-            Self::PickedGroups => Some(Divided::Rows),
-            Self::Rows | Self::Picked | Self::Patches(_) => None,
-        }
-    }
-
-    /// Whether rows are divided into groups.
-    #[must_use]
-    pub const fn divides_rows(self) -> bool {
-        matches!(self.divided(), Some(Divided::Rows))
-    }
-
-    /// How patches are read, if A is patches.
-    #[must_use]
-    pub const fn patches(self) -> Option<PatchShape> {
-        match self {
-            Self::Patches(patches) => Some(patches),
-            _ => None,
-        }
-    }
-
-    /// The same after a copy of the rows that an index picks.
-    #[must_use]
-    pub const fn in_order(self) -> Self {
-        match self {
-            Self::Picked => Self::Rows,
-            Self::PickedGroups => Self::Groups(Divided::Rows),
-            other => other,
-        }
-    }
-
     /// Whether patches are columns.
     #[must_use]
     pub const fn is_transposed(self) -> bool {
@@ -113,7 +59,7 @@ impl ReadingShape {
     }
 
     /// The error site that a kernel reports for an out-of-range row index.
-    pub(crate) const fn index_site(self) -> usize {
+    pub(crate) fn index_site(self) -> usize {
         if self.divided().is_some() { 1 } else { 0 }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct ChosenKernel {
     /// Why later phases are not computed in the tile, if no kernel does.
     pub(crate) not_in_tile: Option<String>,
     /// The result of measurements.
-    pub(crate) tuning: Tuning,
+    pub(crate) origin: Origin,
 }
 
 /// Where rows that an index picks are read.
@@ -71,9 +71,9 @@ impl fmt::Display for Picking {
     }
 }
 
-/// The result of measurements for a choice.
+/// How a choice was made: by the model, or by measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Tuning {
+pub(crate) enum Origin {
     /// Nothing was measured: the model chose.
     #[default]
     None,
@@ -106,14 +106,14 @@ impl ChosenKernel {
 
     /// Whether no other kernel may take the place of this one.
     pub(crate) fn is_exact(&self) -> bool {
-        self.asked || self.tuning == Tuning::Contender
+        self.asked || self.origin == Origin::Contender
     }
 
     /// The choice among kernels with clusters that every GPU can run; `reason`: why this one's can't be.
     pub(crate) fn portable(&self, reason: &str) -> Option<Self> {
         let candidates: Arc<[Candidate]> = self.candidates.iter().filter(|c| c.is_portable()).cloned().collect();
         let (chosen, not_in_tile) = (candidates.first()?.clone(), Some(reason.to_owned()));
-        Some(Self { chosen, candidates, not_in_tile, tuning: Tuning::None, ..self.clone() })
+        Some(Self { chosen, candidates, not_in_tile, origin: Origin::None, ..self.clone() })
     }
 
     /// The best kernel of those that leave later phases to launches of their own. With `same_tile`, as above.
@@ -147,7 +147,7 @@ pub(crate) fn shortlist(candidates: &[Candidate]) -> Vec<Candidate> {
 impl ChosenKernel {
     /// The kernel of the product, how else rows are picked, and how it was chosen.
     fn kernel(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chosen, candidates, asked, limits, needed, tuning, .. } = self;
+        let Self { chosen, candidates, asked, limits, needed, origin, .. } = self;
         write!(f, "{chosen}")?;
         for way in Picking::all().filter(|way| Picking::of(chosen).is_some_and(|of| of != *way)) {
             if let Some(best) = candidates.iter().find(|candidate| Picking::of(candidate) == Some(way)) {
@@ -163,15 +163,15 @@ impl ChosenKernel {
         if *asked {
             return write!(f, " (as asked)");
         }
-        match tuning {
-            Tuning::None | Tuning::Contender => {}
-            Tuning::Measured { microseconds } => {
+        match origin {
+            Origin::None | Origin::Contender => {}
+            Origin::Measured { microseconds } => {
                 return write!(f, "; measured: {microseconds:.1} us, the fastest");
             }
-            Tuning::Bundled { better } => {
+            Origin::Bundled { better } => {
                 return write!(f, "; the best that the bundle holds: the model ranks {better} before it");
             }
-            Tuning::Ignored { reason } => write!(f, "; a measurement was ignored: {reason}")?,
+            Origin::Ignored { reason } => write!(f, "; a measurement was ignored: {reason}")?,
         }
         match candidates.iter().find(|c| c.key != chosen.key) {
             Some(next) => {

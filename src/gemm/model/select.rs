@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::candidate::Candidate;
-use super::choice::{ChosenKernel, Tuning};
+use super::choice::{ChosenKernel, Origin};
 use super::later::Later;
 use super::machine::Machine;
 use super::needed::needed_share;
@@ -99,12 +99,12 @@ impl<'a> Selection<'a> {
             candidate.key = candidate.key.with(switches);
         }
         let limits = self.families().flat_map(|family| family.limits(self)).collect();
-        let (finish, candidates, tuning) = (request.finish, Arc::<[Candidate]>::from(candidates), Tuning::None);
+        let (finish, candidates, origin) = (request.finish, Arc::<[Candidate]>::from(candidates), Origin::None);
         let needed = needed_share(self.phases.first(), &self.problem.shared_alike());
         let not_in_tile =
             if candidates.iter().any(|candidate| candidate.key.in_tile()) { None } else { self.why_not_in_tile() };
         let (machine, later) = (self.machine.clone(), self.later.cloned());
-        Ok(ChosenKernel { machine, chosen, candidates, asked, finish, limits, needed, later, not_in_tile, tuning })
+        Ok(ChosenKernel { machine, chosen, candidates, asked, finish, limits, needed, later, not_in_tile, origin })
     }
 
     /// The kernel that the user described: of the family with knobs of its own, or the better of all families'. Where none has

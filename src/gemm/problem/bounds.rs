@@ -4,6 +4,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
 use super::groups::Grouping;
+use super::groups_error::GroupsError;
 use crate::ElementType;
 
 /// The meaning of a tensor that bounds groups.
@@ -47,21 +48,21 @@ impl Bounds<'_> {
     /// How many groups there are.
     ///
     /// # Errors
-    /// [`Error::GroupBounds`], [`Error::GroupBoundsElement`].
+    /// [`GroupsError::Bounds`], [`GroupsError::BoundsElement`].
     pub(crate) fn groups(&self) -> Result<usize, Error> {
         let (name, shape) = (self.form.name(), self.tensor.shape());
         let given = self.tensor.element_type();
         if given != ElementType::I32 {
-            return Err(Error::GroupBoundsElement { name, given });
+            return Err(GroupsError::BoundsElement { name, given }.into());
         }
         match (self.form, shape) {
             (Form::Offsets, [length]) if *length > 0 => Ok(length - 1),
             (Form::Ends | Form::Counts, [length]) => Ok(*length),
             (Form::Offsets, _) => {
-                Err(Error::GroupBounds { name, given: shape.to_vec(), needed: "[G + 1], for G groups" })
+                Err(GroupsError::Bounds { name, given: shape.to_vec(), needed: "[G + 1], for G groups" }.into())
             }
             (Form::Ends | Form::Counts, _) => {
-                Err(Error::GroupBounds { name, given: shape.to_vec(), needed: "[G], for G groups" })
+                Err(GroupsError::Bounds { name, given: shape.to_vec(), needed: "[G], for G groups" }.into())
             }
         }
     }

@@ -1,12 +1,11 @@
 //! The errors of planning and running a GEMM. Nothing has been written when one of these is returned.
 
-use std::fmt;
-
 use epilogue_runtime::AxisList;
 
 use super::arithmetic::Arithmetic;
-use super::groups::{Divided, groups_of};
+use super::groups_error::GroupsError;
 use super::knob::Knob;
+use super::name_mistake::NameMistake;
 use super::rows_error::RowsError;
 use super::scale_error::ScaleError;
 use super::scatter_error::ScatterError;
@@ -50,6 +49,9 @@ pub enum Error {
     /// The reference can't be evaluated.
     #[error(transparent)]
     Reference(#[from] crate::evt::reference::ReferenceError),
+    /// Rows or K are not divided into groups.
+    #[error(transparent)]
+    Groups(#[from] GroupsError),
     /// Rows are not picked by an index.
     #[error(transparent)]
     Rows(#[from] RowsError),
@@ -209,105 +211,6 @@ pub enum Error {
         /// The axis of that one.
         needed: &'static str,
     },
-    /// Bounds of groups that don't have one axis of the right length.
-    #[error("{name} of groups have shape {given:?}; needed is {needed}")]
-    GroupBounds {
-        /// `offsets`, `ends` or `counts`.
-        name: &'static str,
-        /// What was given.
-        given: Vec<usize>,
-        /// What is needed.
-        needed: &'static str,
-    },
-    /// Bounds of groups of another element type.
-    #[error("{name} of groups hold {given}; needed is i32")]
-    GroupBoundsElement {
-        /// `offsets`, `ends` or `counts`.
-        name: &'static str,
-        /// What was given.
-        given: ElementType,
-    },
-    /// An A that can't be divided so.
-    #[error(
-        "A has shape {given:?}, and {name} are given for {groups} groups: {}",
-        if *.name == "counts" {
-            "give one matrix for each, [G, M, K], or one matrix and offsets"
-        } else {
-            "give one matrix, [T, K], whose rows they share, or counts"
-        }
-    )]
-    GroupedMatrix {
-        /// `offsets`, `ends` or `counts`.
-        name: &'static str,
-        /// A's shape.
-        given: Vec<usize>,
-        /// The number of groups.
-        groups: usize,
-    },
-    /// A batch of matrices whose K is divided.
-    #[error("{operand} has shape {given:?}, and K is divided into groups: give one matrix, whose K they share")]
-    GroupedDepth {
-        /// `A` or `B`.
-        operand: &'static str,
-        /// Its shape.
-        given: Vec<usize>,
-    },
-    /// A B of another number of matrices than there are groups.
-    #[error(
-        "B number {place} has {given} matrices, and there are {groups} groups: give one for each, or one that all share"
-    )]
-    GroupCount {
-        /// Its position, from 1.
-        place: usize,
-        /// Its matrices.
-        given: usize,
-        /// The number of groups.
-        groups: usize,
-    },
-    /// A bound of groups that is not a row's number, or smaller than the one before.
-    #[error(
-        "{name}[{place}] is {given}, {}: give one from {least} to {rows}",
-        if *.name == "counts" {
-            format!("and a group has {rows} {along} at most")
-        } else {
-            format!("and the groups before it take {least} of the {rows} {along}")
-        }
-    )]
-    GroupBound {
-        /// `offsets`, `ends` or `counts`.
-        name: &'static str,
-        /// Its index.
-        place: usize,
-        /// Its value.
-        given: i32,
-        /// The least that is allowed.
-        least: usize,
-        /// The most that is allowed: the number of rows, or K.
-        rows: usize,
-        /// What is divided.
-        along: &'static str,
-    },
-    /// A reduction that a product with groups doesn't have.
-    #[error("output `{name}` {what}, and the product has groups: {advice}")]
-    GroupedReduction {
-        /// The output's name.
-        name: &'static str,
-        /// What it does.
-        what: &'static str,
-        /// What to use instead.
-        advice: &'static str,
-    },
-    /// An epilogue that is computed from its own reductions, for a product with groups.
-    #[error(
-        "`{epilogue}` is computed from its own reductions, and the product has {divided}: return the reductions (`Any`, `All`, \
-         `Mean`, `Variance` and `LogSumExp` are made of others), and go on in another epilogue"
-    )]
-    GroupedPhases {
-        /// The epilogue's name.
-        epilogue: &'static str,
-        /// What is divided.
-        divided: Divided,
-    },
     /// An epilogue's phases are not computed in a tile, as was asked for.
     #[error(
         "`{epilogue}` can't be computed in one tile: {reason}; leave `.finish(…)` out, or ask for `Finish::SecondLaunch`"
@@ -355,18 +258,6 @@ pub enum Error {
     NothingToFinish {
         /// The epilogue.
         epilogue: &'static str,
-    },
-    /// A run of a plan for other groups.
-    #[error(
-        "A has {given}, and this GEMM was planned for {planned}: plan it for such an A",
-        given = groups_of(*.given),
-        planned = groups_of(*.planned)
-    )]
-    OtherGrouping {
-        /// What the plan divides.
-        planned: Option<Divided>,
-        /// What the run divides.
-        given: Option<Divided>,
     },
     /// An extent above what the kernels can count.
     #[error("{axis} is {extent}; the largest possible is {limit}: split the product along {axis}")]
@@ -685,27 +576,3 @@ pub enum Error {
 }
 
 epilogue_runtime::message::debug!(Error);
-
-/// What can be wrong with arguments by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NameMistake {
-    /// A name that the epilogue doesn't have.
-    Unknown(String),
-    /// A name that was given twice.
-    Twice(&'static str),
-    /// Names that were not given.
-    Missing(Vec<&'static str>),
-}
-
-impl fmt::Display for NameMistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => write!(f, "no argument is named `{name}`"),
-            Self::Twice(name) => write!(f, "argument `{name}` is given twice"),
-            Self::Missing(names) => {
-                let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-                write!(f, "nothing is given for {}", names.join(", "))
-            }
-        }
-    }
-}

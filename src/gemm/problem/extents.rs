@@ -8,6 +8,7 @@ use super::digits::{has_digits, shape_of};
 use super::error::Error;
 use super::format::Formats;
 use super::groups::Grouping;
+use super::groups_error::GroupsError;
 use super::layout::Major;
 use super::operand::{Left, Right};
 use super::patch_boxes::{PatchBoxes, Unboxed};
@@ -177,7 +178,7 @@ impl Problem {
                 one_matrix(a, right.tensors())?;
             }
             if of_a != needed {
-                return Err(Error::GroupedMatrix { name: bounds.form.name(), given: a.shape().to_vec(), groups });
+                return Err(GroupsError::Matrix { name: bounds.form.name(), given: a.shape().to_vec(), groups }.into());
             }
             batch = Some(groups);
         }
@@ -189,7 +190,7 @@ impl Problem {
         for (i, b) in right.tensors().iter().enumerate() {
             match (batch, split_shape("B", b)?.0) {
                 (Some(groups), Some(given)) if groups != given && grouping.is_some() => {
-                    return Err(Error::GroupCount { place: i + 1, given, groups });
+                    return Err(GroupsError::Count { place: i + 1, given, groups }.into());
                 }
                 (Some(x), Some(y)) if x != y && of_a.is_some() => {
                     return Err(Error::BatchExtents { a: x, b: y });
@@ -308,7 +309,7 @@ fn one_matrix(a: &DeviceTensor, all_b: &[&DeviceTensor]) -> Result<(), Error> {
     let operands = std::iter::once(("A", &a)).chain(all_b.iter().map(|b| ("B", b)));
     for (operand, tensor) in operands {
         if tensor.rank() != 2 {
-            return Err(Error::GroupedDepth { operand, given: tensor.shape().to_vec() });
+            return Err(GroupsError::Depth { operand, given: tensor.shape().to_vec() }.into());
         }
     }
     Ok(())

@@ -26,11 +26,13 @@ pub enum Knob {
     DependentLaunch,
     /// [`finish`](crate::gemm::Builder::finish).
     Finish,
+    /// [`tuning`](crate::gemm::Builder::tuning).
+    Tuning,
 }
 
 impl Knob {
     /// Every knob.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Tile,
         Self::Stages,
         Self::SplitK,
@@ -41,6 +43,7 @@ impl Knob {
         Self::FastMath,
         Self::DependentLaunch,
         Self::Finish,
+        Self::Tuning,
     ];
 }
 
@@ -58,6 +61,7 @@ impl fmt::Display for Knob {
             Self::FastMath => ".fast_math(true)",
             Self::DependentLaunch => ".dependent_launch(true)",
             Self::Finish => ".finish(…)",
+            Self::Tuning => ".tuning(…)",
         })
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::error::Error;
 use super::groups::{Divided, Grouping};
+use super::groups_error::GroupsError;
 use super::patch_error::PatchError;
 use super::reading::Reading;
 use super::rows_error::RowsError;
@@ -77,7 +78,7 @@ impl Property {
             _ => RowsError::Groups { what }.into(),
         };
         Some(match (self, later, later.divided()) {
-            (Self::Phases, _, Some(divided)) => Error::GroupedPhases { epilogue, divided },
+            (Self::Phases, _, Some(divided)) => GroupsError::Phases { epilogue, divided }.into(),
             (Self::Patches, _, Some(divided)) => PatchError::Groups { divided }.into(),
             (Self::Patches, Self::PickedRows, _) => PatchError::Picked.into(),
             (Self::Patches, Self::ScatteredRows, _) => refused("patches of images as A"),

@@ -8,7 +8,8 @@
 //! | picked groups | named by an index, then divided by bounds | groups |
 //! | patches | patches of images: rows, columns, or those of a gradient | groups of channels |
 //!
-//! Three types have these variants. Each adds what its layer knows, so no layer carries a flag:
+//! Three types have these variants. Each adds what its layer knows, so no layer carries a flag. The last two are one
+//! [`ReadingOf`]:
 //!
 //! | type | layer | adds |
 //! |---|---|---|
@@ -25,21 +26,24 @@ use super::patch_boxes::{PatchBoxes, Unboxed};
 use super::picked::Picked;
 use crate::evt::BroadcastClass;
 
-/// How the A of a product is read.
+/// How A is read. `G` says how groups lie, `P` how patches do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Reading {
+pub enum ReadingOf<G, P> {
     /// The rows of matrices, in their order.
     #[default]
     Rows,
     /// Rows that an index [picks](super::grouped::Rows::picked) from one matrix.
     Picked,
     /// Rows, or K, divided into groups, which are the batch.
-    Groups(Grouping),
+    Groups(G),
     /// Rows that an index picks from one matrix, divided into groups.
     PickedGroups,
     /// [Patches](super::window::patches) of images.
-    Patches(PatchReading),
+    Patches(P),
 }
+
+/// How the A of a product is read.
+pub type Reading = ReadingOf<Grouping, PatchReading>;
 
 /// How patches of images are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +58,33 @@ pub struct PatchReading {
     pub dilated: bool,
 }
 
-impl Reading {
+/// How a layer describes groups.
+pub trait Groups: Copy {
+    /// Groups of picked rows.
+    const OF_PICKED: Self;
+
+    /// What is divided into groups.
+    #[must_use]
+    fn divided(self) -> Divided;
+}
+
+impl Groups for Grouping {
+    const OF_PICKED: Self = Self::Shared;
+
+    fn divided(self) -> Divided {
+        Self::divided(self)
+    }
+}
+
+impl Groups for Divided {
+    const OF_PICKED: Self = Self::Rows;
+
+    fn divided(self) -> Divided {
+        self
+    }
+}
+
+impl<G: Groups, P: Copy> ReadingOf<G, P> {
     /// Whether an index picks the rows.
     #[must_use]
     pub const fn is_picked(self) -> bool {
@@ -63,38 +93,47 @@ impl Reading {
 
     /// How rows or K are divided; `None` without groups.
     #[must_use]
-    pub const fn grouping(self) -> Option<Grouping> {
+    pub const fn grouping(self) -> Option<G> {
         match self {
             Self::Groups(grouping) => Some(grouping),
-            Self::PickedGroups => Some(Grouping::Shared),
+            Self::PickedGroups => Some(G::OF_PICKED),
             Self::Rows | Self::Picked | Self::Patches(_) => None,
         }
     }
 
     /// What is divided into groups.
     #[must_use]
-    pub const fn divided(self) -> Option<Divided> {
-        match self.grouping() {
-            Some(grouping) => Some(grouping.divided()),
-            None => None,
-        }
+    pub fn divided(self) -> Option<Divided> {
+        self.grouping().map(G::divided)
     }
 
     /// Whether rows are divided into groups.
     #[must_use]
-    pub const fn divides_rows(self) -> bool {
-        matches!(self.divided(), Some(Divided::Rows))
+    pub fn divides_rows(self) -> bool {
+        self.divided() == Some(Divided::Rows)
     }
 
     /// How patches are read, if A is patches.
     #[must_use]
-    pub const fn patches(self) -> Option<PatchReading> {
+    pub const fn patches(self) -> Option<P> {
         match self {
             Self::Patches(patches) => Some(patches),
             _ => None,
         }
     }
 
+    /// The same after a copy of the rows that an index picks.
+    #[must_use]
+    pub const fn in_order(self) -> Self {
+        match self {
+            Self::Picked => Self::Rows,
+            Self::PickedGroups => Self::Groups(G::OF_PICKED),
+            other => other,
+        }
+    }
+}
+
+impl Reading {
     /// Whether an argument of this class may have, or has, one value per batch.
     #[must_use]
     pub const fn is_per_batch(self, class: BroadcastClass) -> bool {
@@ -109,15 +148,6 @@ impl Reading {
         match self {
             Self::Groups(_) | Self::PickedGroups => Self::PickedGroups,
             Self::Rows | Self::Picked | Self::Patches(_) => Self::Picked,
-        }
-    }
-
-    /// The same after a copy of the rows that an index picks.
-    pub(crate) const fn in_order(self) -> Self {
-        match self {
-            Self::Picked => Self::Rows,
-            Self::PickedGroups => Self::Groups(Grouping::Shared),
-            other => other,
         }
     }
 

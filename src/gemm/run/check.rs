@@ -14,7 +14,7 @@ use crate::gemm::kernel::views::bit;
 use crate::gemm::problem::digits::{has_batch_digits, has_digits, shape_of, tensor_of};
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::placing::Scattered;
-use crate::gemm::problem::{Error, Grouping, Left, Problem, Purpose, Right, ScatterError};
+use crate::gemm::problem::{Error, Grouping, GroupsError, Left, Problem, Purpose, Right, ScatterError};
 use crate::{Argument, ElementType};
 
 /// Checks A and B: their number, devices and element types. ([`Problem::of`] checks their shapes.)
@@ -396,7 +396,7 @@ impl Check<'_> {
 
     /// Whether a product with groups has a reduction.
     fn in_groups(&self, name: &'static str, reduction: Reduction) -> Result<(), Error> {
-        let refuse = |what, advice| Err(Error::GroupedReduction { name, what, advice });
+        let refuse = |what, advice| Err(GroupsError::Reduction { name, what, advice }.into());
         match (self.problem.reading.grouping(), reduction) {
             (None | Some(Grouping::Depth), _) => Ok(()),
             (_, Reduction { axis: Axis::Row, batch: true, .. }) => refuse(

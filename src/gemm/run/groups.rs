@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use crate::gemm::problem::bounds::{Bounds, Form};
-use crate::gemm::problem::{Error, Left, Problem};
+use crate::gemm::problem::{Error, GroupsError, Left, Problem};
 
 /// The rows of every group, or its part of K, if these are divided.
 ///
 /// # Errors
-/// [`Error::GroupBound`] for bounds that decrease or lie outside.
+/// [`GroupsError::Bound`] for bounds that decrease or lie outside.
 pub(crate) fn read_groups(a: Left<'_>, problem: &Problem) -> Result<Option<Vec<Range<usize>>>, Error> {
     let extent = |bounds: &Bounds<'_>| if bounds.of_depth { problem.k } else { problem.m };
     a.bounds().map(|bounds| read(bounds, extent(&bounds))).transpose()
@@ -20,7 +20,7 @@ fn read(Bounds { tensor, form, of_depth }: Bounds<'_>, rows: usize) -> Result<Ve
     let mut least = 0;
     for (place, given) in tensor.to_vec::<i32>()?.into_iter().enumerate() {
         let bound = usize::try_from(given).ok().filter(|bound| (least..=rows).contains(bound));
-        let bound = bound.ok_or(Error::GroupBound { name, place, given, least, rows, along })?;
+        let bound = bound.ok_or(GroupsError::Bound { name, place, given, least, rows, along })?;
         match form {
             Form::Offsets if place == 0 => least = bound,
             Form::Offsets | Form::Ends => groups.push(std::mem::replace(&mut least, bound)..bound),

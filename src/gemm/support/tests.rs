@@ -12,6 +12,7 @@ use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, Tree, TreeBuil
 use crate::gemm::kernel::{Finish, SplitK};
 use crate::gemm::problem::{Major, OperandLayout, PatchBoxes, Property};
 use crate::gemm::{Builder, Candidate, Instruction, Tile, Window, gradient_patches, sm90};
+use crate::tuning::{MachineCode, Tuning};
 
 /// Element types that are supported alike.
 const GROUPS: [(&str, &[ElementType]); 8] = [
@@ -186,6 +187,7 @@ fn turned(builder: Builder, knob: Knob, candidate: &Candidate) -> Builder {
         Knob::FastMath => builder.fast_math(true),
         Knob::DependentLaunch => builder.dependent_launch(true),
         Knob::Finish => builder.finish(Finish::Tile),
+        Knob::Tuning => builder.tuning(Tuning::new().machine_code(MachineCode::Never)),
     }
 }
 

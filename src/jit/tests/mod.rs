@@ -7,10 +7,11 @@ mod safety;
 
 use super::x86_64::Width;
 use super::{ARGUMENTS, Body, Kernel};
+use crate::tuning::Vectors;
 
 /// The code of a body; `None` if this CPU has no vectors for it, and nothing can be tested.
 fn compiled(body: &Body) -> Option<Kernel> {
-    let kernel = Kernel::compile(body);
+    let kernel = Kernel::compile(body, Vectors::Longest);
     let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
     assert_eq!(kernel.is_some(), has && body.arguments.len() <= ARGUMENTS, "all that is tested can be compiled");
     kernel

@@ -3,6 +3,7 @@
 use super::super::body::{Argument, Node, Target};
 use super::{numbers, of_widths, same};
 use crate::jit::{Binary, Body, Lane, Unary, Value};
+use crate::tuning::Vectors;
 
 /// What one lane of a value is, computed one node after the other.
 fn evaluate(body: &Body, load: impl Fn(usize) -> u32) -> Vec<u32> {
@@ -223,7 +224,10 @@ fn what_is_too_large_is_refused() {
         let x = many.load(Lane::F32);
         many.store(Lane::F32, x);
     }
-    assert!(crate::jit::Kernel::compile(&many).is_none(), "more streams than registers for their addresses");
+    assert!(
+        crate::jit::Kernel::compile(&many, Vectors::Longest).is_none(),
+        "more streams than registers for their addresses"
+    );
     let mut wide = Body::default();
     let x = wide.load(Lane::F32);
     let mut values = vec![x];
@@ -237,5 +241,5 @@ fn what_is_too_large_is_refused() {
         sum = wide.mul(sum, value);
     }
     wide.store(Lane::F32, sum);
-    assert!(crate::jit::Kernel::compile(&wide).is_none(), "more values than the stack has room for");
+    assert!(crate::jit::Kernel::compile(&wide, Vectors::Longest).is_none(), "more values than the stack has room for");
 }

@@ -60,12 +60,14 @@ use self::split::by_shape::Contents;
 use self::split::sequence::KernelSequence;
 use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
+use crate::tuning::Tuning;
 
 /// Outputs to be computed by automatically scheduled kernels.
 #[derive(Debug)]
 pub struct Automatic {
     pattern: Pattern,
     order: Order,
+    tuning: Tuning,
 }
 
 #[derive(Debug)]
@@ -198,13 +200,20 @@ fn owned(outputs: &[&Tensor]) -> Vec<Tensor> {
 
 impl Automatic {
     fn new(pattern: Pattern) -> Self {
-        Self { pattern, order: Order::default() }
+        Self { pattern, order: Order::default(), tuning: Tuning::default() }
     }
 
     /// Sets the order in which values or steps may be combined.
     #[must_use]
     pub fn order(mut self, order: Order) -> Self {
         self.order = order;
+        self
+    }
+
+    /// Sets choices of the CPU device. A kernel for a GPU takes none.
+    #[must_use]
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
         self
     }
 
@@ -231,13 +240,14 @@ impl Automatic {
     /// The kernel on a device. Its text depends on the shapes of a run: the first run with each key compiles it.
     ///
     /// # Errors
-    /// None at present: a run reports what a device can't do.
+    /// [`LoweringError::Target`](crate::te::LoweringError::Target) for a [tuning](Self::tuning) on a GPU. Anything else that a
+    /// device can't do is reported by a run.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
         in_default_mode(|| self.built(device))
     }
 
     fn built(self, device: &Device) -> Result<Kernel, TeError> {
-        let backend = &*backend(device);
+        let backend = &*backend(device, self.tuning)?;
         let of = |parameters: &[Tensor], outputs: usize| Signature::new(parameters, parameters.len() - outputs);
         let (signature, kernels): (_, Box<dyn Runs>) = match self.pattern {
             Pattern::Reduce(reduction) => {

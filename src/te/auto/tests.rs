@@ -6,10 +6,8 @@ mod rows;
 
 use epilogue_runtime::{Device, DeviceTensor};
 
-use super::cpu::{COMPILED, FAR, FORCED};
+use super::cpu::COMPILED;
 use crate::expr::Op;
-#[cfg(target_arch = "x86_64")]
-use crate::jit::NARROW;
 use crate::te::auto;
 use crate::te::dtype::DType;
 use crate::te::expr::axis::{Axis, reduce_axis};
@@ -18,6 +16,7 @@ use crate::te::expr::define::reducer::{max, min, sum};
 use crate::te::expr::expression::{Binary, Expr};
 use crate::te::expr::tensor::Tensor;
 use crate::te::ops;
+use crate::tuning::{MachineCode, Stores, Tuning, Vectors};
 use crate::{Argument, ElementType};
 
 /// Values of any type: numbers of moderate size and, for floats, special ones.
@@ -66,12 +65,10 @@ fn stored(tensor: &DeviceTensor) -> Vec<u64> {
     }
 }
 
-/// Compiles for vectors of 256 bits only, also on CPUs with longer ones; or no longer.
-fn narrow(only: bool) {
-    #[cfg(target_arch = "x86_64")]
-    NARROW.set(only);
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = only;
+/// By steps, or by machine code for vectors of either width.
+fn by_code(code: bool, only_narrow: bool) -> Tuning {
+    let tuning = Tuning::new().machine_code(if code { MachineCode::Always } else { MachineCode::Never });
+    tuning.vectors(if only_narrow { Vectors::Shortest } else { Vectors::Longest })
 }
 
 /// Runs it by steps, by machine code of either width, and past the caches, twice each, the second time on other memory. Gives
@@ -89,11 +86,10 @@ fn check(
     for (forced, only_narrow, far) in
         [(false, false, false), (true, true, false), (true, false, true), (true, false, false)]
     {
-        FORCED.set(Some(forced));
-        narrow(only_narrow);
-        FAR.set(far);
         before = COMPILED.get();
-        let kernel = auto::build(outputs).expect("it has a schedule").build(&device).expect("it builds");
+        let stores = if far { Stores::PastCaches } else { Stores::BySize };
+        let made = auto::build(outputs).expect("it has a schedule").tuning(by_code(forced, only_narrow).stores(stores));
+        let kernel = made.build(&device).expect("it builds");
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..2 {
             let inputs: Vec<DeviceTensor> = shapes
@@ -127,9 +123,6 @@ fn check(
             drop(arguments);
             runs.push(written.iter().map(stored).collect());
         }
-        FORCED.set(None);
-        narrow(false);
-        FAR.set(false);
     }
     for machine in [2, 4, 6] {
         assert_eq!(runs[0], runs[machine], "{what}");
@@ -374,15 +367,14 @@ fn points_of_outputs_that_are_cut_into_parts() {
     for (shape, axis) in [([4099, 96], 0), ([2, 270_001], 1)] {
         let a = placeholder_of(ElementType::F32, shape.map(extent), "A");
         let output = ops::softmax(&a, axis).expect("it has such an axis");
-        let kernel = auto::build(&[&output]).expect("it is a chain").build(&device).expect("it has code");
         let given: Vec<f32> = (0..shape[0] * shape[1]).map(|i| (i * 7919 % 1009) as f32 / 100.0).collect();
         let x = device.tensor(&given, shape).expect("there is memory");
         let mut results = [false, true].map(|forced| {
-            FORCED.set(Some(forced));
+            let made = auto::build(&[&output]).expect("it is a chain").tuning(by_code(forced, false));
+            let kernel = made.build(&device).expect("it has code");
             let mut y = device.full::<f32>(shape, f32::NAN).expect("there is memory");
             kernel.run_bound(&[(&a, (&x).into()), (&output, (&mut y).into())]).expect("it runs");
             assert!(kernel.choice().contains("parts per output"), "{}", kernel.choice());
-            FORCED.set(None);
             y.to_vec::<f32>().expect("it is read")
         });
         let apart = if axis == 0 { shape[1] } else { 1 };

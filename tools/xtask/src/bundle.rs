@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::say::say;
 use crate::tools;
 use crate::workspace::{Failure, root};
 
@@ -32,13 +33,13 @@ pub(crate) fn make() -> Result<PathBuf, Failure> {
     fs::write(folder.join("commit"), commit())?;
     run(Command::new(folder.join("epilogue-gpu")).arg("precompile").arg(folder.join("kernels")))?;
     let size = bytes(&folder)?;
-    println!(
+    say!(
         "{:.1} MiB in {}; on the GPU machine: ./run.sh --tier 1 --out results",
         size as f64 / 1048576.0,
         folder.display()
     );
     if let Some((major, minor)) = glibc_needed(&fs::read(folder.join("epilogue-gpu"))?) {
-        println!(
+        say!(
             "it runs where glibc is {major}.{minor} or newer (`ldd --version`); build it on an older system for others"
         );
     }

@@ -9,6 +9,7 @@ mod outside;
 mod plot;
 mod prose;
 mod results;
+mod say;
 mod soak;
 mod structure;
 mod suite;
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::say::say;
 use crate::workspace::{Failure, cargo};
 
 /// The project's tasks: tools, tests, kernel checks, bundles, results.
@@ -184,7 +186,7 @@ impl Predict {
             &text,
         ];
         kernel_checks(&words)?;
-        println!("{}", plot::timeline::draw(&file)?.display());
+        say!("{}", plot::timeline::draw(&file)?.display());
         Ok(())
     }
 }
@@ -235,29 +237,29 @@ impl Task {
             Self::Structure => structure::print(),
             Self::Prose { of } => prose::print(of.as_deref()),
             Self::Messages => {
-                print!("{}", messages::all()?);
+                say::print(format_args!("{}", messages::all()?));
                 Ok(())
             }
             Self::Outside => outside::run(),
             Self::Tools => {
-                println!("NVRTC and nvdisasm are in {}", tools::install_pinned()?.display());
+                say!("NVRTC and nvdisasm are in {}", tools::install_pinned()?.display());
                 Ok(())
             }
             Self::Peers { torch } => {
-                println!("the peers are in {}", tools::install_peers(*torch)?.display());
+                say!("the peers are in {}", tools::install_peers(*torch)?.display());
                 Ok(())
             }
             Self::GpuBundle => bundle::make().map(drop),
             Self::Plot => {
-                plot::all()?.iter().for_each(|file| println!("{}", file.display()));
+                plot::all()?.iter().for_each(|file| say!("{}", file.display()));
                 Ok(())
             }
             Self::Table => {
-                print!("{}", table::all()?);
+                say::print(format_args!("{}", table::all()?));
                 Ok(())
             }
             Self::FetchMinilm => {
-                println!("all-MiniLM-L6-v2 is in {}", tools::fetch_minilm()?.display());
+                say!("all-MiniLM-L6-v2 is in {}", tools::fetch_minilm()?.display());
                 Ok(())
             }
         }
@@ -306,7 +308,7 @@ fn published(rows: bool, set: &[String]) -> Result<(), Failure> {
     words.extend(rows.then_some("--rows"));
     words.extend(set.iter().flat_map(|change| ["--set", change]));
     kernel_checks(&words)?;
-    println!("{}", plot::published::draw(&file)?.display());
+    say!("{}", plot::published::draw(&file)?.display());
     Ok(())
 }
 

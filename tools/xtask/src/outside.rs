@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::say::say;
 use crate::workspace::{Failure, cargo, root};
 
 /// The features that the example is run with: those that one gets without asking, and none.
@@ -21,7 +22,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         if !command.status()?.success() {
             return Err(format!("README's example does not run with the features: {name}").into());
         }
-        println!("README's example runs outside of the workspace with the features: {name}");
+        say!("README's example runs outside of the workspace with the features: {name}");
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::say::say;
 use crate::workspace::{Failure, root};
 
 /// A rule's name, and whether a sentence breaks it.
@@ -25,18 +26,18 @@ const LIMITS: [usize; RULES.len()] = [455, 139, 21, 159];
 /// Prints the counts, the files that have most, and with a text the sentences of the files whose path contains it.
 pub(crate) fn print(of: Option<&str>) -> Result<(), Failure> {
     let findings = Findings::read(&root())?;
-    println!("{} sentences", findings.sentences);
+    say!("{} sentences", findings.sentences);
     for ((name, _), count) in RULES.iter().zip(findings.counts()) {
-        println!("{count:6}  {name}");
+        say!("{count:6}  {name}");
     }
     let Some(of) = of else {
-        println!("\nfiles with most");
-        findings.worst().take(20).for_each(|(file, count)| println!("{count:6}  {}", file.display()));
+        say!("\nfiles with most");
+        findings.worst().take(20).for_each(|(file, count)| say!("{count:6}  {}", file.display()));
         return Ok(());
     };
     for (file, broken) in findings.by_file.iter().filter(|(file, _)| file.to_string_lossy().contains(of)) {
-        println!("\n{}", file.display());
-        broken.iter().for_each(|(rule, sentence)| println!("  {}: {sentence}", RULES[*rule].0));
+        say!("\n{}", file.display());
+        broken.iter().for_each(|(rule, sentence)| say!("  {}: {sentence}", RULES[*rule].0));
     }
     Ok(())
 }

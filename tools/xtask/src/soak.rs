@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::say::say;
 use crate::suite::Seed;
 use crate::tools;
 use crate::workspace::{Failure, cargo, root};
@@ -42,7 +43,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 /// Runs the test `soak` of `tests/te/schedule`, which gets its options from environment variables.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    println!("--seed {}", options.seed);
+    say!("--seed {}", options.seed);
     let packages = tools::install_pinned()?;
     let generator = options.generator.map_or("", |generator| match generator {
         Generator::Primitives => "primitives",

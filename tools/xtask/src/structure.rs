@@ -8,23 +8,24 @@ mod graph;
 mod rules;
 mod sources;
 
+use crate::say::say;
 use crate::workspace::{Failure, root};
 use graph::Graph;
 
 /// Prints the circles, and what is not allowed.
 pub(crate) fn print() -> Result<(), Failure> {
     let graph = Graph::read(&root())?;
-    println!("{} files, {} imports between files", graph.files().len(), graph.edges().len());
+    say!("{} files, {} imports between files", graph.files().len(), graph.edges().len());
     for circle in graph.circles() {
-        println!("\ncircle of {}", circle.len());
+        say!("\ncircle of {}", circle.len());
         for file in &circle {
             let inside: Vec<&str> = graph.imports(file).filter(|to| circle.contains(to)).collect();
-            println!("  {file} imports {}", inside.join(", "));
+            say!("  {file} imports {}", inside.join(", "));
         }
     }
     let violations = rules::violations(&graph);
-    println!("\n{} not allowed", violations.len());
-    violations.iter().for_each(|violation| println!("  {violation}"));
+    say!("\n{} not allowed", violations.len());
+    violations.iter().for_each(|violation| say!("  {violation}"));
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use crate::counts::Counts;
+use crate::say::say;
 use crate::tools;
 use crate::workspace::{Failure, root};
 
@@ -87,7 +88,7 @@ const WITHOUT_FEATURES: &str = "test --package epilogue --no-default-features --
 /// Installs, builds, tests. Fails if anything fails or is ignored. (Tests that lack something fail here instead of
 /// being skipped: `EPILOGUE_REQUIRE_NVRTC`.)
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    println!("random cases: --seed {} --cases {}", options.seed, options.cases);
+    say!("random cases: --seed {} --cases {}", options.seed, options.cases);
     let mut parts = Parts::default();
     let packages = parts.time("tools", || {
         tools::fetch_minilm()?;
@@ -111,7 +112,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
     }
     parts.print();
-    println!("{} tests passed", counts.total());
+    say!("{} tests passed", counts.total());
     match counts.ignored() {
         0 => as_many,
         n => Err(format!("{n} tests were ignored: none may be").into()),
@@ -124,7 +125,7 @@ struct Parts(Vec<(String, Duration)>);
 
 impl Parts {
     fn time<T>(&mut self, name: &str, part: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-        println!("=== {name}");
+        say!("=== {name}");
         let start = Instant::now();
         let done = part();
         self.0.push((name.to_owned(), start.elapsed()));
@@ -136,12 +137,12 @@ impl Parts {
 
     fn print(&self) {
         let mut total = Duration::ZERO;
-        println!("seconds");
+        say!("seconds");
         for (name, time) in &self.0 {
             total += *time;
-            println!("{:8.1}  {name}", time.as_secs_f64());
+            say!("{:8.1}  {name}", time.as_secs_f64());
         }
-        println!("{:8.1}  together", total.as_secs_f64());
+        say!("{:8.1}  together", total.as_secs_f64());
     }
 }
 
@@ -173,7 +174,7 @@ fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, 
     for line in BufReader::new(output).lines() {
         let line = line?;
         counts.read(&line);
-        println!("{line}");
+        say!("{line}");
     }
     let status = child.wait()?;
     if status.success() { Ok(counts) } else { Err(format!("cargo {} failed ({status})", arguments.join(" ")).into()) }

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::say::say;
 use crate::workspace::{Failure, root};
 
 /// A wheel: its name, version, and the SHA-256 of its builds for Linux on x86-64 and on aarch64 (where it has one).
@@ -134,7 +135,7 @@ fn install(wheels: &[Wheel], name: &str) -> Result<PathBuf, Failure> {
     if fs::read_to_string(target.join(STAMP)).is_ok_and(|stamp| stamp == requirements) {
         return Ok(target);
     }
-    println!("installing into {}: {}", target.display(), requirements.split_whitespace().next().unwrap_or_default());
+    say!("installing into {}: {}", target.display(), requirements.split_whitespace().next().unwrap_or_default());
     let staging = folder().join(format!("{name}.{}.new", std::process::id()));
     fs::create_dir_all(&staging)?;
     let made = pip_install(&staging, &requirements).and_then(|()| {

@@ -7,6 +7,7 @@ use crate::gemm::cpu::across::LANES;
 use crate::gemm::cpu::program::Program;
 use crate::gemm::cpu::step::StripStep;
 use crate::jit::{Binary, Body, Lane, RowProgram, Unary};
+use crate::tuning::Vectors;
 
 /// The greatest element of each row, and the sum below it.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(super) fn gives_maxima_of_sums<T>(program: &Program<T>, step: &StripStep) ->
 
 impl Exponentials {
     /// `None` for a step that is none of these.
-    pub(super) fn of<T>(program: &Program<T>, step: &StripStep) -> Option<Self> {
+    pub(super) fn of<T>(program: &Program<T>, step: &StripStep, vectors: Vectors) -> Option<Self> {
         let StripStep::Reduce { reduction, x } = *step else { return None };
         let at = sums(program, reduction)?;
         let maxima = program.values.iter().filter_map(|step| match *step {
@@ -71,6 +72,6 @@ impl Exponentials {
             bindings.push(binding);
         }
         rows.once(last);
-        Some(Self { at, reduction, rows: RowLoop { elements: None, rows: OfRows::new(rows), bindings } })
+        Some(Self { at, reduction, rows: RowLoop { elements: None, rows: OfRows::new(rows, vectors), bindings } })
     }
 }

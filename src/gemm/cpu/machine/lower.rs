@@ -13,6 +13,7 @@ use crate::gemm::cpu::reduce::identity;
 use crate::gemm::cpu::step::{Register, StripPlace, StripStep};
 use crate::jit::{Binary, Body, Extreme, JitPlace, Kernel, Lane, ROW_ARGUMENTS, RowKernel, RowProgram, Unary, Value};
 use crate::lane::machine::{self, Typed};
+use crate::tuning::Vectors;
 use crate::variants::Variants;
 
 /// What an argument of the code is.
@@ -44,17 +45,18 @@ pub(super) struct RowLoop {
 #[derive(Debug)]
 pub(super) struct OfRows {
     program: RowProgram,
+    vectors: Vectors,
     kernels: Variants<usize, Option<RowKernel>>,
 }
 
 impl OfRows {
-    pub(super) fn new(program: RowProgram) -> Self {
-        Self { program, kernels: Variants::default() }
+    pub(super) fn new(program: RowProgram, vectors: Vectors) -> Self {
+        Self { program, vectors, kernels: Variants::default() }
     }
 
     /// The code for rows of this many elements; `None` if there are no instructions for their last ones.
     pub(super) fn kernel(&self, width: usize) -> Arc<Option<RowKernel>> {
-        let compile = || Ok::<_, Infallible>(RowKernel::compile(&self.program.with_lanes(width)));
+        let compile = || Ok::<_, Infallible>(RowKernel::compile(&self.program.with_lanes(width), self.vectors));
         let Ok(kernel) = self.kernels.get_or_make(&width, compile);
         kernel
     }
@@ -119,7 +121,7 @@ enum Total {
 pub(super) fn compile<T: Arithmetic>(
     tree: &ValidTree,
     program: &Program<T>,
-    neighbours: Neighbours,
+    (neighbours, vectors): (Neighbours, Vectors),
     steps: &[StripStep],
     left: &[Register],
 ) -> Option<RowLoop> {
@@ -135,10 +137,7 @@ pub(super) fn compile<T: Arithmetic>(
         lowering.lanes.body.store(lane_of(*register), value);
         lowering.bindings.push(Binding::Write(number));
     }
-    let made = lowering.finish()?;
-    #[cfg(test)]
-    super::COMPILED.set(super::COMPILED.get() + 1);
-    Some(made)
+    lowering.finish(vectors)
 }
 
 /// The lanes of a register that steps leave or read. Integers have 32 bits.
@@ -218,8 +217,6 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 if self.neighbours.is_far(output) && lane.bytes() > 1 {
                     self.lanes.body.store_past(lane, narrow);
                     self.is_past = true;
-                    #[cfg(test)]
-                    super::PAST.set(super::PAST.get() + 1);
                 } else {
                     self.lanes.body.store(lane, narrow);
                 }
@@ -266,11 +263,11 @@ impl<T: Arithmetic> Lowering<'_, T> {
     }
 
     /// The code. A loop with reductions has another stage, which is computed once for a row and stores their results.
-    fn finish(self) -> Option<RowLoop> {
+    fn finish(self, vectors: Vectors) -> Option<RowLoop> {
         let Self { lanes, mut bindings, mut rows, totals, is_past, .. } = self;
         let body = lanes.body;
         let has_totals = !totals.is_empty();
-        let elements = if has_totals || is_past { None } else { Some(Kernel::compile(&body)?) };
+        let elements = if has_totals || is_past { None } else { Some(Kernel::compile(&body, vectors)?) };
         rows.each(body);
         let mut last = Body::default();
         for (number, total) in totals {
@@ -287,6 +284,6 @@ impl<T: Arithmetic> Lowering<'_, T> {
         if has_totals {
             rows.once(last);
         }
-        (bindings.len() <= ROW_ARGUMENTS).then_some(RowLoop { elements, rows: OfRows::new(rows), bindings })
+        (bindings.len() <= ROW_ARGUMENTS).then_some(RowLoop { elements, rows: OfRows::new(rows, vectors), bindings })
     }
 }

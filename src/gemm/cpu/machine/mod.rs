@@ -22,29 +22,10 @@ use super::element::{Arithmetic, View};
 use super::program::{Program, Registers, allocate};
 use super::step::{Register, StripPlace, StripStep};
 use crate::evt::ValidTree;
+use crate::tuning::{MachineCode, Tuning};
 
 /// From this many elements on, code is compiled, which takes as long as some 10⁵ steps of elements.
-const WORTH: usize = 1 << 17;
-
-#[cfg(test)]
-thread_local! {
-    /// Whether runs of this thread use code, whatever the number and extents of elements; `None` where those decide.
-    pub(super) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
-    /// The number of loops that this thread has compiled.
-    pub(super) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-    /// Whether matrices of any size are written past the caches, and how many were in the loops of this thread.
-    pub(super) static FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-    pub(super) static PAST: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// Whether it pays to compile code for this many elements.
-pub(super) fn is_worth(elements: usize) -> bool {
-    #[cfg(test)]
-    if let Some(always) = FORCED.get() {
-        return always;
-    }
-    elements >= WORTH
-}
+pub(super) const WORTH: usize = 1 << 17;
 
 /// Which matrices have rows of neighbouring elements, one stride apart, of the types that the tree says: a bit for each of
 /// the first ones.
@@ -98,6 +79,7 @@ enum Item {
 #[derive(Debug)]
 pub(super) struct Machine {
     items: Vec<Item>,
+    code: MachineCode,
     /// Fills the block registers that no block changes, once per tile.
     spread: Vec<StripStep>,
     /// The number of block registers.
@@ -114,6 +96,7 @@ impl Machine {
         tree: &ValidTree,
         program: &Program<T>,
         neighbours: Neighbours,
+        tuning: Tuning,
     ) -> Option<Self> {
         // Loops are of f32s.
         if size_of::<T>() != size_of::<f32>() {
@@ -130,10 +113,12 @@ impl Machine {
         let (mut outputs, mut integer_rows) = (Vec::new(), Vec::new());
         for (number, draft) in drafts.iter().enumerate() {
             items.push(match draft {
-                Draft::Step(step) => Exponentials::of(program, step).map_or(Item::Step(*step), Item::Exponentials),
+                Draft::Step(step) => {
+                    Exponentials::of(program, step, tuning.vectors).map_or(Item::Step(*step), Item::Exponentials)
+                }
                 Draft::Loop(steps) => {
                     let left = schedule::left_by(&drafts, number);
-                    let compiled = lower::compile(tree, program, neighbours, steps, &left)?;
+                    let compiled = lower::compile(tree, program, (neighbours, tuning.vectors), steps, &left)?;
                     outputs.extend(compiled.outputs());
                     integer_rows.extend(compiled.integer_rows());
                     Item::Loop(compiled)
@@ -144,7 +129,7 @@ impl Machine {
             return None;
         }
         let registers = allocate(&mut items, program.spread.registers);
-        Some(Self { items, spread, registers, outputs, integer_rows })
+        Some(Self { items, code: tuning.code, spread, registers, outputs, integer_rows })
     }
 }
 

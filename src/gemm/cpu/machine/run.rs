@@ -13,6 +13,7 @@ use crate::gemm::cpu::step::StripPlace;
 use crate::gemm::cpu::strip::{Bank, Block, Bound, Frame};
 use crate::gemm::cpu::tile::{STRIP, Tile};
 use crate::jit::ROW_ARGUMENTS;
+use crate::tuning::MachineCode;
 
 /// Columns of a tile from which on a loop for each row pays; narrower rows are computed many at a time, step by step.
 const WIDE: usize = 32;
@@ -31,9 +32,7 @@ struct Lanes {
 impl Machine {
     /// Whether it does what is to be done in a tile.
     fn serves<T: Arithmetic>(&self, bound: &Bound<'_, T>, tile: &Tile) -> bool {
-        let is_wide = tile.columns.len() >= WIDE;
-        #[cfg(test)]
-        let is_wide = is_wide || super::FORCED.get() == Some(true);
+        let is_wide = tile.columns.len() >= WIDE || self.code == MachineCode::Always;
         let has_code = |item: &Item| match item {
             Item::Loop(of_rows) | Item::Exponentials(Exponentials { rows: of_rows, .. }) => {
                 of_rows.elements.is_some() || of_rows.rows.kernel(tile.columns.len()).is_some()

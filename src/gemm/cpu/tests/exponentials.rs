@@ -2,16 +2,19 @@
 
 use epilogue_runtime::Device;
 
-use super::super::machine::FORCED;
 use super::super::{Operands, Order, Programs, TileShape, execute_in};
 use crate::evt::{
     Axis, BroadcastClass, Composed, ComposedOp, Form, ParameterClass, Phases, Prices, ReduceOp, Reduction, TreeBuilder,
     Types, ValidTree,
 };
 use crate::expr::Op;
-#[cfg(target_arch = "x86_64")]
-use crate::jit::NARROW;
+use crate::tuning::{MachineCode, Tuning, Vectors};
 use crate::{Argument, ElementType};
+
+/// By machine code, or by steps.
+fn by(machine: bool) -> Tuning {
+    Tuning::new().machine_code(if machine { MachineCode::Always } else { MachineCode::Never })
+}
 
 const OF_ROWS: Reduction = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Max, form: Form::Complete };
 
@@ -106,16 +109,10 @@ fn results<T: crate::Element + bytemuck::Pod>(
         for (machine, narrow, order) in ways {
             let [mut d, mut greatest] = [(); 2].map(|()| device.zeros::<T>([m]).expect("memory"));
             let arguments = [Argument::Input(&logits), Argument::Output(&mut d), Argument::Output(&mut greatest)];
-            FORCED.set(Some(machine));
-            #[cfg(target_arch = "x86_64")]
-            NARROW.set(narrow);
-            let right = [&b];
+            let vectors = if narrow { Vectors::Shortest } else { Vectors::Longest };
+            let (programs, right) = (Programs::new(by(machine).vectors(vectors)), [&b]);
             let operands = Operands::of(&a, &right);
-            execute_in(&Programs::default(), &phases, operands, None, &arguments, tile, Some(order)).expect("a run");
-            #[cfg(target_arch = "x86_64")]
-            NARROW.set(false);
-            FORCED.set(None);
-            let _ = narrow;
+            execute_in(&programs, &phases, operands, None, &arguments, tile, Some(order)).expect("a run");
             of_tile.push([d, greatest].map(|result| result.to_vec::<T>().expect("numbers")).concat());
         }
         all.push(of_tile);
@@ -199,11 +196,9 @@ fn maxima_of_tiles_are_there_too() {
         let mut d = device.zeros::<f32>([m]).expect("memory");
         let mut of_tiles = device.zeros::<f32>([n.div_ceil(tile.n), m]).expect("memory");
         let arguments = [Argument::Input(&logits), Argument::Output(&mut d), Argument::Output(&mut of_tiles)];
-        FORCED.set(Some(machine));
-        let right = [&b];
+        let (programs, right) = (Programs::new(by(machine)), [&b]);
         let operands = Operands::of(&a, &right);
-        execute_in(&Programs::default(), &phases, operands, None, &arguments, tile, None).expect("a run");
-        FORCED.set(None);
+        execute_in(&programs, &phases, operands, None, &arguments, tile, None).expect("a run");
         for (row, got) in d.to_vec::<f32>().expect("numbers").into_iter().enumerate() {
             let elements: Vec<f64> = elements[row * n..][..n].iter().map(|x| f64::from(*x)).collect();
             let (got, (_, want)) = (f64::from(got), expected(&elements, true));

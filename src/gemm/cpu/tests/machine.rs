@@ -1,30 +1,41 @@
 //! Machine code gives the bits of the steps that it is made of.
 
+use std::sync::Arc;
+
 use epilogue_runtime::{Device, testing};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
-use super::super::machine::{COMPILED, FAR, FORCED, PAST};
+use super::super::machine::Machine;
+use super::super::programs::Typed;
 use super::super::{Operands, Programs, TileShape, execute};
 use super::property::{Case, Setup, case};
 use super::{tensor, values};
 use crate::evt::{Axis, BroadcastClass, Form, Phases, Prices, ReduceOp, Reduction, TreeBuilder, Types};
 use crate::expr::Op;
-#[cfg(target_arch = "x86_64")]
-use crate::jit::NARROW;
+use crate::sync::lock;
+use crate::tuning::{MachineCode, Stores, Tuning, Vectors};
 use crate::{Argument, ElementType};
 
-/// Runs something with or without machine code.
-fn with<T>(machine: bool, run: impl FnOnce() -> T) -> T {
-    FORCED.set(Some(machine));
-    let result = run();
-    FORCED.set(None);
-    result
+const STEPS: Tuning = Tuning { code: MachineCode::Never, vectors: Vectors::Longest, stores: Stores::BySize };
+const CODE: Tuning = Tuning { code: MachineCode::Always, ..STEPS };
+
+/// The machine code of one part of the last run, if there is some.
+fn code_of(programs: &Programs) -> Option<Arc<Machine>> {
+    let last = lock(&programs.last).clone()?;
+    let found = match &last.program {
+        Typed::F32(parts) => parts.iter().find_map(|part| part.machines.find(Option::is_some)),
+        Typed::F64(parts) => parts.iter().find_map(|part| part.machines.find(Option::is_some)),
+    };
+    (*found?).clone()
 }
 
-fn check(case: Case) -> Result<(), TestCaseError> {
+/// Compares steps with code of some tuning. Gives whether there was code.
+fn check(case: Case, tuning: Tuning) -> Result<bool, TestCaseError> {
     let setup = Setup::of(&case.of_floats())?;
-    let (steps, machine) = (with(false, || setup.run())?, with(true, || setup.run())?);
+    let (by_steps, by_code) = (Programs::new(STEPS), Programs::new(tuning));
+    let (steps, machine) = (setup.run(&by_steps)?, setup.run(&by_code)?);
+    prop_assert!(code_of(&by_steps).is_none());
     for ((output, steps), machine) in setup.tree.outputs().iter().zip(&steps).zip(&machine) {
         for (place, (want, got)) in steps.iter().zip(machine).enumerate() {
             // Which NaN it is doesn't count.
@@ -32,7 +43,7 @@ fn check(case: Case) -> Result<(), TestCaseError> {
             prop_assert!(same, "{} {place}: {want:e} by steps, {got:e} by code\n{:?}", output.name, setup.tree);
         }
     }
-    Ok(())
+    Ok(code_of(&by_code).is_some())
 }
 
 proptest! {
@@ -40,7 +51,7 @@ proptest! {
 
     #[test]
     fn random_epilogues_have_the_same_bits(case in case()) {
-        check(case)?;
+        check(case, CODE)?;
     }
 }
 
@@ -50,10 +61,7 @@ proptest! {
 
     #[test]
     fn random_epilogues_have_the_same_bits_in_vectors_of_256_bits(case in case()) {
-        NARROW.set(true);
-        let result = check(case);
-        NARROW.set(false);
-        result?;
+        check(case, CODE.vectors(Vectors::Shortest))?;
     }
 }
 
@@ -82,20 +90,16 @@ fn what_is_written_past_the_caches_is_there() {
             let [mut d, mut shifted] =
                 [ElementType::F32, ElementType::BF16].map(|element| device.zeros_of(element, [m, n]).expect("memory"));
             let arguments = [Argument::Output(&mut d), Argument::Output(&mut shifted)];
-            let programs = Programs::default();
-            FAR.set(far);
-            let before = PAST.get();
-            with(true, || {
-                let tile = TileShape { m: 32, n: 64 };
-                execute(&programs, &phases, Operands::of(&a, &[&b]), None, &arguments, tile).expect("a run");
-            });
-            FAR.set(false);
-            let is_past = PAST.get() > before;
+            let programs = Programs::new(CODE.stores(if far { Stores::PastCaches } else { Stores::Cached }));
+            let tile = TileShape { m: 32, n: 64 };
+            execute(&programs, &phases, Operands::of(&a, &[&b]), None, &arguments, tile).expect("a run");
+            let is_past = code_of(&programs).is_some_and(|code| format!("{code:?}").contains("past: true"));
             (is_past, [d, shifted].map(|output| output.to_bytes().expect("bytes")))
         };
-        let ((is_past, far), (_, near)) = (run(true), run(false));
-        let has_code = crate::jit::Kernel::compile(&crate::jit::Body::default()).is_some();
+        let ((is_past, far), (is_near_past, near)) = (run(true), run(false));
+        let has_code = crate::jit::Kernel::compile(&crate::jit::Body::default(), Vectors::Longest).is_some();
         assert_eq!(is_past, is_aligned && has_code, "{n} columns");
+        assert!(!is_near_past, "{n} columns");
         assert!(far == near, "{n} columns");
     }
 }
@@ -103,16 +107,14 @@ fn what_is_written_past_the_caches_is_there() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn most_random_epilogues_are_compiled() {
-    if crate::jit::Kernel::compile(&crate::jit::Body::default()).is_none() {
+    if crate::jit::Kernel::compile(&crate::jit::Body::default(), Vectors::Longest).is_none() {
         return;
     }
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut compiled, count) = (0, 200);
     for _ in 0..count {
         let case = case().new_tree(&mut runner).expect("a case").current();
-        let before = COMPILED.get();
-        check(case).expect("the same bits");
-        compiled += usize::from(COMPILED.get() > before);
+        compiled += usize::from(check(case, CODE).expect("the same bits"));
     }
     assert!(compiled > count / 2, "only {compiled} of {count}");
 }

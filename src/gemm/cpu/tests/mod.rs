@@ -17,6 +17,13 @@ use crate::evt::{
 use crate::expr::Op;
 use crate::{Argument, Element, ElementType};
 
+impl<'a> Operands<'a> {
+    /// Matrices as they are.
+    pub(super) fn of(a: &'a DeviceTensor, b: &'a [&'a DeviceTensor]) -> Self {
+        Self { a, patches: None, b, panels: &[], scales: None }
+    }
+}
+
 /// Small integers and halves, so that products and sums are exact in f32.
 fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| (((i * 7 + seed * 13) % 23) as f32 - 11.0) * 0.5).collect()

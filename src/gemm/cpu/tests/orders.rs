@@ -2,7 +2,6 @@
 
 use epilogue_runtime::Device;
 
-use super::super::machine::FORCED;
 use super::super::slots::SlotMemory;
 use super::super::tile::Extents;
 use super::super::{Operands, Order, Programs, TileShape, execute_in};
@@ -11,6 +10,7 @@ use crate::evt::{
     Axis, BroadcastClass, Form, NodeId, ParameterClass, Phases, Prices, ReduceOp, Reduction, TreeBuilder, Types,
 };
 use crate::expr::Op;
+use crate::tuning::{MachineCode, Tuning};
 use crate::{Argument, ElementType};
 
 /// A softmax of rows, whose last phase also gives sums of columns, of everything, and of tiles of the accumulator.
@@ -65,10 +65,10 @@ fn long_rows_have_the_same_bits_in_every_way() {
                 [vec![batch, m, n], vec![batch, n]].map(|shape| device.full::<f32>(shape, f32::NAN).expect("memory"));
             let arguments: Vec<Argument<'_>> =
                 [Argument::Input(&weight)].into_iter().chain(outputs.iter_mut().map(Argument::Output)).collect();
-            FORCED.set(Some(machine));
-            execute_in(&Programs::default(), &phases, Operands::of(&a, &[&b]), None, &arguments, tile, Some(order))
-                .expect("a run");
-            FORCED.set(None);
+            let code = if machine { MachineCode::Always } else { MachineCode::Never };
+            let (programs, right) = (Programs::new(Tuning::new().machine_code(code)), [&b]);
+            let operands = Operands::of(&a, &right);
+            execute_in(&programs, &phases, operands, None, &arguments, tile, Some(order)).expect("a run");
             drop(arguments);
             outputs.map(|output| output.to_bytes().expect("bytes"))
         };

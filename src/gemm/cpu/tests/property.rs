@@ -394,7 +394,7 @@ impl Setup {
     }
 
     /// The values of every output of a run.
-    pub(super) fn run(&self) -> Result<Vec<Vec<f64>>, TestCaseError> {
+    pub(super) fn run(&self, programs: &Programs) -> Result<Vec<Vec<f64>>, TestCaseError> {
         let tree = &self.tree;
         let mut results: Vec<Option<DeviceTensor>> = tree
             .outputs()
@@ -419,7 +419,7 @@ impl Setup {
         arguments.extend(results.iter_mut().flatten().map(Argument::Output));
         let all_b: Vec<&DeviceTensor> = self.all_b.iter().map(|(b, _)| &b.tensor).collect();
         let phases = Phases::of(tree.clone(), Prices::CPU);
-        execute(&Programs::default(), &phases, Operands::of(&self.a.tensor, &all_b), None, &arguments, self.shape.tile)
+        execute(programs, &phases, Operands::of(&self.a.tensor, &all_b), None, &arguments, self.shape.tile)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
         drop(arguments);
         let mut values = Vec::new();
@@ -479,7 +479,8 @@ impl Setup {
             .collect();
         let options = Options { tile: Some((tile.m, tile.n)), ..Options::default() };
         let expected = reference::evaluate(&self.tree, &products, &given, options).map_err(|error| fail(&error))?;
-        for ((output, expected), got) in self.tree.outputs().iter().zip(&expected).zip(self.run()?) {
+        for ((output, expected), got) in self.tree.outputs().iter().zip(&expected).zip(self.run(&Programs::default())?)
+        {
             if let Some(wrong) = expected.first_wrong(&got) {
                 return Err(TestCaseError::fail(format!("{}: {wrong:?}\n{:?}", output.name, self.tree)));
             }

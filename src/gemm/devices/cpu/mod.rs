@@ -47,6 +47,7 @@ impl Backend for Cpu {
         match knob {
             // Its rows and columns are those of per-tile partials.
             Knob::Tile => None,
+            Knob::Tuning => None,
             _ => Some("which runs no kernels"),
         }
     }
@@ -100,7 +101,7 @@ struct Programs {
 
 impl Programs {
     fn new(operation: &Arc<Operation>, tile: TileShape) -> Self {
-        let (programs, words) = (cpu::Programs::default(), OnceLock::new());
+        let (programs, words) = (cpu::Programs::new(operation.tuning), OnceLock::new());
         Self { operation: Arc::clone(operation), tile, programs, words }
     }
 

@@ -9,7 +9,7 @@ use super::super::operation::Operation;
 use super::kernels::Kernels;
 use super::listed::Listed;
 use crate::gemm::model::Candidate;
-use crate::gemm::model::choice::{ChosenKernel, Tuning, shortlist};
+use crate::gemm::model::choice::{ChosenKernel, Origin, shortlist};
 use crate::gemm::problem::Error;
 
 impl Chosen for ChosenKernel {
@@ -41,9 +41,9 @@ impl Chosen for ChosenKernel {
         Ok(contenders)
     }
 
-    fn with(&self, candidate: &Candidate, tuning: Tuning) -> Option<Choice> {
+    fn with(&self, candidate: &Candidate, origin: Origin) -> Option<Choice> {
         let chosen = self.candidates.iter().find(|known| *known == candidate)?.clone();
-        Some(Choice::of(Self { chosen, asked: false, tuning, ..self.clone() }))
+        Some(Choice::of(Self { chosen, asked: false, origin, ..self.clone() }))
     }
 
     fn compile(&self, operation: &Arc<Operation>) -> Result<Compiled, Error> {

@@ -2,12 +2,11 @@
 
 use super::super::operation::Given;
 use super::kernels::Kernels;
-use super::run::{loads_as_it_lies, positioned};
+use super::run::{copied_first, positioned};
 use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::problem::Error;
 use crate::gemm::problem::digits::has_batch_digits;
 use crate::gemm::run::launch::Run;
-use crate::gemm::run::repack::Operand;
 use crate::gemm::run::scales::Scales;
 
 impl Kernels {
@@ -48,18 +47,8 @@ impl Kernels {
         let (b, reading) = (self.live(b)?, positioned(a, &variant)?);
         let scattered = a.scattered();
         let loading = variant.key.of_family().loading();
-        if let Some(loading) = loading.filter(|_| !problem.is_empty()) {
-            let of_a = (loading.reading.patches().is_none()).then_some((Operand::A, loading.majors.0, a.tensor()));
-            let (operands, major_of_b) = (of_a.into_iter(), loading.majors.1);
-            let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
-            for (operand, major, tensor) in operands.chain(all_b) {
-                let picks = reading.picked().is_some() && !loading.reading.is_picked() && operand == Operand::A;
-                if picks || !loads_as_it_lies(loading, operand, major, tensor) {
-                    return refuse(
-                        "another kernel copies an operand first; choose a candidate whose `repacking` is none",
-                    );
-                }
-            }
+        if loading.is_some_and(|loading| !copied_first(loading, &problem, &reading, a.tensor(), &b).is_empty()) {
+            return refuse("another kernel copies an operand first; choose a candidate whose `repacking` is none");
         }
         if loading.is_some_and(|loading| loading.reading.patches().is_some()) {
             return refuse(

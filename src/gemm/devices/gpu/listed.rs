@@ -9,7 +9,7 @@ use super::super::operation::Operation;
 use crate::gemm::emit::origin::{origin_of_kernel, origin_of_tree};
 use crate::gemm::families::KernelKey;
 use crate::gemm::kernel::ArgumentViews;
-use crate::gemm::model::choice::{ChosenKernel, Tuning};
+use crate::gemm::model::choice::{ChosenKernel, Origin};
 
 /// The kernels of an operation that its device may have.
 pub(super) struct Listed<'a> {
@@ -46,7 +46,7 @@ impl<'a> Listed<'a> {
     pub(super) fn next(&self, chosen: &ChosenKernel, tried: &[KernelKey]) -> Option<ChosenKernel> {
         let is_left = |key: &KernelKey| !tried.contains(key) && self.has(key);
         let better = chosen.candidates.iter().position(|candidate| is_left(&candidate.key))?;
-        let (best, tuning) = (chosen.candidates[better].clone(), Tuning::Bundled { better });
-        Some(ChosenKernel { chosen: best, tuning, ..chosen.clone() })
+        let (best, origin) = (chosen.candidates[better].clone(), Origin::Bundled { better });
+        Some(ChosenKernel { chosen: best, origin, ..chosen.clone() })
     }
 }

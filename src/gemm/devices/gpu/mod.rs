@@ -22,7 +22,7 @@ use crate::gemm::autotune::store::{Found, Store, subject};
 use crate::gemm::families::FAMILIES;
 use crate::gemm::families::family::Family;
 use crate::gemm::kernel::Settings;
-use crate::gemm::model::choice::{ChosenKernel, Tuning};
+use crate::gemm::model::choice::{ChosenKernel, Origin};
 use crate::gemm::model::selection::{Request, Selection};
 use crate::gemm::model::{Later, Machine};
 use crate::gemm::problem::{Arithmetic, Error, Knob};
@@ -54,6 +54,9 @@ impl Backend for Gpu {
     }
 
     fn lacks(&self, knob: Knob) -> Option<&'static str> {
+        if knob == Knob::Tuning {
+            return Some("which is no CPU");
+        }
         // One family that has it is enough.
         let lacking = |family: &&dyn Family| family.runs_on(self.machine.arch).then(|| family.lacks(knob));
         FAMILIES.iter().filter_map(lacking).reduce(Option::and).flatten()
@@ -72,9 +75,9 @@ impl Backend for Gpu {
             match store.find(&subject, &chosen.candidates) {
                 Found::Nothing => {}
                 Found::Winner(winner, microseconds) => {
-                    chosen = ChosenKernel { chosen: *winner, tuning: Tuning::Measured { microseconds }, ..chosen };
+                    chosen = ChosenKernel { chosen: *winner, origin: Origin::Measured { microseconds }, ..chosen };
                 }
-                Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
+                Found::Ignored(reason) => chosen.origin = Origin::Ignored { reason },
             }
         }
         Ok(Choice::of(Listed::of(operation).best(chosen)))

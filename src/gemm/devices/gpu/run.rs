@@ -13,6 +13,7 @@ use crate::gemm::kernel::Within;
 use crate::gemm::kernel::loading::{Loading, loads};
 use crate::gemm::model::choice::ChosenKernel;
 use crate::gemm::problem::patches::Patches;
+use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::reading::TensorReading;
 use crate::gemm::problem::{Error, Left, Major, OperandLayout, Problem, Right};
 use crate::gemm::run::later::{self, LaterKernel, SlotTensors};
@@ -146,24 +147,17 @@ impl Kernels {
         let mut a = merge(Copied::Elements(Operand::A), a.tensor())?;
         let mut copies = Vec::new();
         let loading = variant.key.of_family().loading();
-        if let Some(loading) = loading.filter(|_| !problem.is_empty()) {
-            let (major_of_a, major_of_b) = loading.majors;
-            // The groups of every B lie alike.
-            let is_copied = |b: &DeviceTensor| !loads_as_it_lies(loading, Operand::B(0), major_of_b, b);
-            let are_filters = reading.patches().is_some() && !loading.reading.is_transposed();
-            let copies_all = are_filters && problem.batched && b.iter().any(is_copied);
-            let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), major_of_b, b));
-            // Patches are loaded as they lie, or the kernel is another.
-            let of_a = loading.reading.patches().is_none().then_some((Operand::A, major_of_a, &mut a));
-            for (operand, major, tensor) in of_a.into_iter().chain(all_b) {
-                let picked = reading.picked().filter(|_| operand == Operand::A && !loading.reading.is_picked());
-                if picked.is_some() || copies_all || !loads_as_it_lies(loading, operand, major, tensor) {
-                    let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
-                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, reading.bounds())?;
-                    *tensor = copied;
-                    copies.push((operand, memory));
-                }
-            }
+        for (operand, major, picked) in
+            loading.map(|loading| copied_first(loading, &problem, &reading, &a, &b)).unwrap_or_default()
+        {
+            let tensor = match operand {
+                Operand::A => &mut a,
+                Operand::B(i) => &mut b[i],
+            };
+            let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
+            let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, reading.bounds())?;
+            *tensor = copied;
+            copies.push((operand, memory));
         }
         let problem = match loading {
             Some(loading) if loading.reading.patches().is_some() => {
@@ -188,8 +182,33 @@ pub(super) fn positioned<'a>(a: Left<'a>, variant: &Variant) -> Result<TensorRea
     Ok(reading)
 }
 
-/// Whether a kernel loads an operand that lies so, without a copy of it.
-pub(super) fn loads_as_it_lies(loading: Loading, operand: Operand, major: Major, tensor: &DeviceTensor) -> bool {
-    let copy_bytes = operand.view(tensor).copy_bytes(major);
-    loads(operand.takes_mn_major(loading.multiplied), OperandLayout { major, copy_bytes }, major)
+/// An operand that is copied before the kernel, along what the copy is contiguous, and the index that picks its rows.
+pub(super) type CopiedFirst<'a> = (Operand, Major, Option<Picked<'a>>);
+
+/// The operands that a kernel can't load as they lie.
+pub(super) fn copied_first<'a>(
+    loading: Loading,
+    problem: &Problem,
+    reading: &TensorReading<'a, Patches>,
+    a: &DeviceTensor,
+    b: &[DeviceTensor],
+) -> SmallVec<[CopiedFirst<'a>; 1 + MAX_ACCUMULATORS]> {
+    if problem.is_empty() {
+        return SmallVec::new();
+    }
+    let lies_well = |operand: Operand, major: Major, tensor: &DeviceTensor| {
+        let copy_bytes = operand.view(tensor).copy_bytes(major);
+        loads(operand.takes_mn_major(loading.multiplied), OperandLayout { major, copy_bytes }, major)
+    };
+    let (major_of_a, major_of_b) = loading.majors;
+    let picked = reading.picked().filter(|_| !loading.reading.is_picked());
+    // Patches are loaded as they lie, or the kernel is another.
+    let copies_a = loading.reading.patches().is_none() && (picked.is_some() || !lies_well(Operand::A, major_of_a, a));
+    // The groups of every B lie alike.
+    let are_filters = reading.patches().is_some() && !loading.reading.is_transposed();
+    let copies_all = are_filters && problem.batched && b.iter().any(|b| !lies_well(Operand::B(0), major_of_b, b));
+    let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), b));
+    let of_b = all_b.filter(|(operand, b)| copies_all || !lies_well(*operand, major_of_b, b));
+    let of_b = of_b.map(|(operand, _)| (operand, major_of_b, None));
+    copies_a.then_some((Operand::A, major_of_a, picked)).into_iter().chain(of_b).collect()
 }

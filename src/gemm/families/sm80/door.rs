@@ -41,7 +41,7 @@ impl Family for Sm80 {
                 Some("because only kernels for sm_90a have it")
             }
             Knob::Tile | Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate => None,
-            Knob::FastMath | Knob::Finish => None,
+            Knob::FastMath | Knob::Finish | Knob::Tuning => None,
         }
     }
 

@@ -24,6 +24,7 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::error::TeError;
+use crate::tuning::Tuning;
 
 /// The least number of points of a task.
 pub(super) const TASK: i64 = 1 << 13;
@@ -38,6 +39,7 @@ pub(in crate::te::auto) struct Task<'a> {
     pub(in crate::te::auto) space: &'a Space,
     /// For each axis, whether its value is used for more than the address of elements.
     pub(in crate::te::auto) used: &'a [bool],
+    pub(in crate::te::auto) tuning: Tuning,
 }
 
 /// A reduction, compiled for the shapes of a run.
@@ -85,7 +87,7 @@ pub(in crate::te::auto) struct Worker {
 impl Job {
     /// The loops don't depend on the number of CPU cores. It may be `one_of_some` of the same rows.
     pub(in crate::te::auto) fn new(task: &Task<'_>, order: Order, one_of_some: bool) -> Result<Self, TeError> {
-        let Task { reduction, bound, space, used } = *task;
+        let Task { reduction, bound, space, used, tuning } = *task;
         let plan = choose(reduction, space, used, order, 1)?;
         let [pass] = reduction.passes.as_slice() else { return Err(refused("several passes in one on the CPU")) };
         let (outer, inner): (Loops, Loops) = (plan.outer.as_slice().into(), plan.inner.as_slice().into());
@@ -98,7 +100,7 @@ impl Job {
         let (of_totals, later): (Vec<usize>, Vec<usize>) =
             (pass.init_reads.start..reduction.point_reads).partition(|place| !is_by_total(place));
         let compiled = |reused: Option<&ReusedValue>| -> Result<(Program, [Elements; 4], Code), TeError> {
-            let mut program = Program::default();
+            let mut program = Program::new(tuning);
             name_totals(&mut program, pass);
             let mut elements = |places: &[usize], used: &[bool]| {
                 let places = places.iter().copied();
@@ -134,7 +136,7 @@ impl Job {
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
         let extreme = extreme.filter(|_| !tree.across);
         let rows = if share && direct.is_none() && extreme.is_none() { tree.rows_together() } else { 1 };
-        let outputs = Written::all(bound, &space.outputs);
+        let outputs = Written::all(bound, &space.outputs, tuning.stores);
         let kept_in = if tree.across { kept_across(&code, &outputs, &outer) } else { None };
         let mut reuse = None;
         if (kept_in.is_some() || ReuseRegisters::is_near(rows, size.1))
@@ -162,7 +164,7 @@ impl Job {
             rows,
             outputs,
             machine: MachineLoops::default(),
-            awaited: Awaited::new(size.0.saturating_mul(size.1)),
+            awaited: Awaited::new(size.0.saturating_mul(size.1), tuning.code),
             pieces: if size.0.saturating_mul(size.1.max(1)) <= ALONE { 1 } else { parallel::threads() as i64 * 4 },
             outer,
             inner,

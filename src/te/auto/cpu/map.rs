@@ -34,19 +34,19 @@ pub(in crate::te::auto) struct Map {
 
 impl Map {
     pub(in crate::te::auto) fn new(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
-        let Task { reduction, bound, space, used } = *task;
+        let Task { reduction, bound, space, used, tuning } = *task;
         let plan = choose(reduction, space, used, order, 1)?;
         let inner: Loops = plan.inner.as_slice().into();
         let (reads, parameters, all) = (&reduction.reads.list, &reduction.parameters, 0..reduction.reads.list.len());
-        let mut program = Program::default();
+        let mut program = Program::new(tuning);
         let loops = (&[][..].into(), &inner);
         let elements = Elements::new(&mut program, &reduction.axes, reads, all, space, used, loops, parameters, bound)?;
         let value = |output: &Output| program.value(&output.value, &bound.sizes);
         let results: Vec<Register> = reduction.outputs.iter().map(value).collect::<Result<_, _>>()?;
         let steps = program.take_steps();
-        let outputs = Written::all(bound, &space.outputs);
+        let outputs = Written::all(bound, &space.outputs, tuning.stores);
         let alone = (points(&inner) <= ALONE).then(|| Registers::new(&program));
-        let awaited = Awaited::new(points(&inner));
+        let awaited = Awaited::new(points(&inner), tuning.code);
         Ok(Self { inner, program, elements, steps, results, outputs, machine: None, awaited, alone })
     }
 

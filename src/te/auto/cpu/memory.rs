@@ -12,6 +12,7 @@ use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Steps};
+use crate::tuning::Stores;
 
 /// Lanes that are consecutive along the last of some loops: the first lane, how many, and the first lane's indices.
 #[derive(Clone)]
@@ -245,12 +246,6 @@ impl Target {
     }
 }
 
-#[cfg(test)]
-thread_local! {
-    /// Whether this thread writes all outputs past the caches, however small they are.
-    pub(in crate::te::auto) static FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
 /// A tensor that is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::te::auto) struct Written {
@@ -264,16 +259,14 @@ pub(in crate::te::auto) struct Written {
 
 impl Written {
     /// The outputs of a run, which are the last of its arguments.
-    pub(in crate::te::auto) fn all(bound: &Bound<'_>, outputs: &[Steps]) -> Vec<Self> {
+    pub(in crate::te::auto) fn all(bound: &Bound<'_>, outputs: &[Steps], stores: Stores) -> Vec<Self> {
         let bytes = |tensor: &DeviceTensor| tensor.len().saturating_mul(tensor.element_type().size());
         let of_all = bound.tensors.iter().fold(0usize, |all, tensor| all.saturating_add(bytes(tensor)));
         let first = bound.tensors.len() - outputs.len();
         let output = |(number, steps): (usize, &Steps)| {
             let tensor = bound.tensors[first + number];
             // What is read takes the place of what is written, and the other way round.
-            let far = of_all >= stream::FAR && bytes(tensor) >= stream::FAR / 4;
-            #[cfg(test)]
-            let far = far || FAR.get();
+            let far = stores.are_past(of_all >= stream::FAR && bytes(tensor) >= stream::FAR / 4);
             Self { argument: first + number, element: tensor.element_type(), address: steps.address, far }
         };
         outputs.iter().enumerate().map(output).collect()

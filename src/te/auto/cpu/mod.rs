@@ -38,6 +38,4 @@ mod tree;
 
 pub(super) use self::job::Task;
 #[cfg(test)]
-pub(super) use self::machine::{COMPILED, FORCED, IN_ROWS};
-#[cfg(test)]
-pub(super) use self::memory::FAR;
+pub(super) use self::machine::{COMPILED, IN_ROWS};

@@ -57,7 +57,8 @@ impl Chain {
         let computes = |job: &Job| job.direct.is_none() || job.code.apply.is_some();
         let is_chain = count_alike && (jobs.len() > 1 || jobs.iter().any(computes));
         let of_one = jobs.first().map_or(0, |job| job.count().saturating_mul(job.count_outputs()));
-        let awaited = (is_chain && !choose_by_results(tasks)).then(|| Awaited::new(of_one));
+        let first = tasks.first().filter(|_| is_chain && !choose_by_results(tasks));
+        let awaited = first.map(|task| Awaited::new(of_one, task.tuning.code));
         let is_small = points <= ALONE && jobs.iter().all(|job| job.tree.parts == 1);
         let alone = is_small.then(|| jobs.iter().map(Job::worker).collect());
         Ok(Self { jobs, blocks, alone, rows: None, awaited })

@@ -14,6 +14,7 @@ use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
 use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::expr::var::Var;
+use crate::tuning::Tuning;
 
 /// The most steps of a program. A division is computed once for every set of conditions that guard it, which can be
 /// many.
@@ -61,6 +62,7 @@ const fn operation(op: Binary) -> Operation {
 /// The steps that compute some values from variables.
 #[derive(Clone, Debug, Default)]
 pub(in crate::te::auto) struct Program {
+    pub(in crate::te::auto) tuning: Tuning,
     pub(in crate::te::auto) steps: Vec<Step>,
     /// The number of registers of every class.
     pub(in crate::te::auto) counts: [usize; 4],
@@ -79,6 +81,11 @@ pub(in crate::te::auto) struct Program {
 type Operands = SmallVec<[Register; 3]>;
 
 impl Program {
+    /// No steps yet.
+    pub(in crate::te::auto) fn new(tuning: Tuning) -> Self {
+        Self { tuning, ..Self::default() }
+    }
+
     /// A new register.
     pub(in crate::te::auto) fn register(&mut self, class: Class) -> Register {
         let count = &mut self.counts[class as usize];

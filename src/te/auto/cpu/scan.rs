@@ -20,6 +20,7 @@ use crate::te::auto::pattern::recurrence::{Recurrence, When};
 use crate::te::error::TeError;
 use crate::te::expr::expression::Expr;
 use crate::te::expr::var::Var;
+use crate::tuning::Tuning;
 
 /// The number of stretches that a column's time is cut into. It is the same on every machine.
 const STRETCHES: i64 = 512;
@@ -77,7 +78,7 @@ impl Scan {
         bound: &Bound<'_>,
         space: &Space,
         used: &[bool],
-        order: Order,
+        (order, tuning): (Order, Tuning),
     ) -> Result<Self, TeError> {
         let plan = choose(pattern, space, used, order, 1)?;
         let (outer, inner): (Loops, Loops) = (plan.outer.as_slice().into(), plan.inner.as_slice().into());
@@ -87,7 +88,7 @@ impl Scan {
             && pattern.column_reduction.is_none()
             && columns < FEW_COLUMNS
             && steps >= STRETCH * STRETCHES_PER_TASK;
-        let mut program = Program::default();
+        let mut program = Program::new(tuning);
         let all = &pattern.reads.list;
         let parameters = &pattern.parameters;
         let loops = (&outer, &inner);
@@ -142,7 +143,7 @@ impl Scan {
             };
             compiled.add_given(&mut program, pattern, reduction, sizes, (&reading, &given_by_total))?;
         }
-        let written = Written::all(bound, &space.outputs);
+        let written = Written::all(bound, &space.outputs, tuning.stores);
         let simple = outputs.0.is_empty() && column_reduction.is_none() && after_elements.is_empty();
         let plain = Plain::of(&components, (&update.0, &update.1), &outputs.1, &elements, &written).filter(|_| simple);
         // Elements that are neighbours are summed in groups, whatever the number of columns.

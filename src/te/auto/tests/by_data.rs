@@ -4,7 +4,7 @@
 
 use epilogue_runtime::{Device, DeviceTensor, testing};
 
-use super::super::cpu::FORCED;
+use super::by_code;
 use super::oracle::Oracle;
 use crate::te::auto::{self, Order};
 use crate::te::dtype::DType;
@@ -397,8 +397,7 @@ fn check(program: &Program, what: &str) -> bool {
                 Err(TeError::Lowering(_)) => return false,
                 Err(error) => panic!("{what}: {error}"),
             };
-            FORCED.set(Some(forced));
-            let kernel = made.order(order).build(&device).expect("it builds");
+            let kernel = made.order(order).tuning(by_code(forced, false)).build(&device).expect("it builds");
             for _ in 0..2 {
                 let inputs: Vec<DeviceTensor> = program.inputs.iter().map(|input| on(&device, input)).collect();
                 let mut written: Vec<DeviceTensor> = outputs
@@ -419,7 +418,6 @@ fn check(program: &Program, what: &str) -> bool {
                 }
                 let ran = kernel.run_bound(&arguments);
                 drop(arguments);
-                FORCED.set(None);
                 let how = || format!("{what}, {order:?}, machine code: {forced}, {}", kernel.choice());
                 match ran {
                     // Nothing that is read has this size.
@@ -431,9 +429,7 @@ fn check(program: &Program, what: &str) -> bool {
                 for (place, (written, wanted)) in written.iter().zip(&wanted).enumerate() {
                     assert_eq!(Ok(numbers(written)), *wanted, "output {place} of {}", how());
                 }
-                FORCED.set(Some(forced));
             }
-            FORCED.set(None);
         }
     }
     true

@@ -2,8 +2,8 @@
 
 use epilogue_runtime::Device;
 
-use super::super::cpu::{FORCED, IN_ROWS};
-use super::{Expressions, check, extent, has_vectors, matrix, narrow};
+use super::super::cpu::IN_ROWS;
+use super::{Expressions, by_code, check, extent, has_vectors, matrix};
 use crate::ElementType;
 use crate::expr::Op;
 use crate::simd::Float;
@@ -233,17 +233,14 @@ fn extremes_of_rows_pass_nan_on_and_order_zeros() {
         });
         let output = output.expect("it is well formed").swap_remove(0);
         for only_narrow in [false, true] {
-            FORCED.set(Some(true));
-            narrow(only_narrow);
-            let kernel = auto::build(&[&output, &total]).expect("it has a schedule").build(&device).expect("it builds");
+            let made = auto::build(&[&output, &total]).expect("it has a schedule").tuning(by_code(true, only_narrow));
+            let kernel = made.build(&device).expect("it builds");
             let mut made = device.zeros::<f32>([rows]).expect("there is memory");
             let mut all = device.zeros::<f32>([rows, COLUMNS]).expect("there is memory");
             let arguments = [(&a, (&given).into()), (&output, (&mut all).into()), (&total, (&mut made).into())];
             let before = IN_ROWS.get();
             kernel.run_bound(&arguments).expect("it runs");
             assert!(!has_vectors() || IN_ROWS.get() > before, "it is a loop over rows");
-            FORCED.set(None);
-            narrow(false);
             let combine = if largest { Float::maximum } else { Float::minimum };
             let made = made.to_vec::<f32>().expect("it is read");
             for (row, got) in made.iter().enumerate() {
@@ -327,8 +324,8 @@ fn rows_outside_of_a_table_are_refused() {
         (30, 21, outside(0, 30)),
     ] {
         for forced in [false, true] {
-            FORCED.set(Some(forced));
-            let kernel = auto::build(&[&output]).expect("it has a schedule").build(&device).expect("it builds");
+            let made = auto::build(&[&output]).expect("it has a schedule").tuning(by_code(forced, false));
+            let kernel = made.build(&device).expect("it builds");
             let wrong = |value: i32| {
                 let all: Vec<i32> = (0..20).map(|row| if row == 17 { value } else { 0 }).collect();
                 device.tensor(&all, [20]).expect("there is memory")
@@ -342,7 +339,6 @@ fn rows_outside_of_a_table_are_refused() {
                 (&output, (&mut made).into()),
             ];
             let done = kernel.run_bound(&arguments).map_err(|error| error.to_string());
-            FORCED.set(None);
             assert_eq!(done.err(), message, "{id}, {shift}");
         }
     }

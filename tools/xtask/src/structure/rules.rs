@@ -69,6 +69,7 @@ const LAYERS: &[&str] = &[
     "src/cuda",
     "src/expr",
     "src/exhaustion.rs",
+    "src/tuning.rs",
     "src/simd",
     "src/jit",
     "src/lane",

@@ -14,14 +14,13 @@ pub(super) mod whole_rows;
 pub(super) use self::point_loop::{At, Builder, Moving, PointLoop, Rows};
 pub(super) use self::strips::{Columns, MachineLoops, NARROW, Strip, Strips, Walks};
 pub(super) use self::walk::Walk;
+use crate::tuning::MachineCode;
 
 /// From this many points on, in one run or in several, code is compiled, which takes as long as some 10⁵ steps of points.
-const WORTH: i64 = 1 << 16;
+const WORTH: usize = 1 << 16;
 
 #[cfg(test)]
 thread_local! {
-    /// Whether this thread compiles code, whatever the number of points; `None` where that decides.
-    pub(in crate::te::auto) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
     /// The number of chains that this thread has compiled to a loop over rows.
     pub(in crate::te::auto) static IN_ROWS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     /// The number of loops that this thread has compiled.
@@ -31,6 +30,7 @@ thread_local! {
 /// Counts the points of runs of one shape, until it pays to compile code for them.
 #[derive(Debug)]
 pub(super) struct Awaited {
+    code: MachineCode,
     /// The points of a run.
     points: i64,
     /// Those of all runs so far; `None` if it has paid.
@@ -38,17 +38,15 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
-    pub(super) const fn new(points: i64) -> Self {
-        Self { points, so_far: Some(0) }
+    pub(super) const fn new(points: i64, code: MachineCode) -> Self {
+        Self { code, points, so_far: Some(0) }
     }
 
     /// Counts a run. Whether it pays now: it says so once.
     pub(super) fn pays(&mut self) -> bool {
         let Some(so_far) = &mut self.so_far else { return false };
         *so_far = so_far.saturating_add(self.points);
-        let pays = *so_far >= WORTH;
-        #[cfg(test)]
-        let pays = FORCED.get().unwrap_or(pays);
+        let pays = self.code.is_due(usize::try_from(*so_far).unwrap_or(0), WORTH);
         if pays {
             self.so_far = None;
         }

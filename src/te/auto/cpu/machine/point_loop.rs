@@ -9,6 +9,7 @@ use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
 use crate::te::auto::cpu::program::Program;
 use crate::te::auto::cpu::registers::Registers;
+use crate::tuning::Vectors;
 
 /// The loops along which lanes lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,14 +333,20 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
+    /// The vectors of the code.
+    pub(super) const fn vectors(&self) -> Vectors {
+        self.program.tuning.vectors
+    }
+
     /// The body, and where its arguments are.
     pub(super) fn parts(self) -> (Body, Vec<Binding>) {
         (self.lowering.body, self.bindings)
     }
 
     pub(in crate::te::auto::cpu) fn finish(self) -> Option<PointLoop> {
+        let vectors = self.vectors();
         let Self { lowering, bindings, gathered, is_short, .. } = self;
-        let kernel = Kernel::compile(&lowering.body)?;
+        let kernel = Kernel::compile(&lowering.body, vectors)?;
         #[cfg(test)]
         super::COMPILED.set(super::COMPILED.get() + 1);
         Some(PointLoop { kernel, bindings, gathered: gathered.unwrap_or_default(), is_short })

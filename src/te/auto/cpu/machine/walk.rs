@@ -46,6 +46,7 @@ impl Builder<'_> {
         registers: &[Register],
         kept_in: Option<usize>,
     ) -> Option<Walk> {
+        let vectors = self.vectors();
         let (body, bindings) = self.parts();
         let source = |binding: Binding| {
             Some(match binding {
@@ -60,7 +61,8 @@ impl Builder<'_> {
         let sources = bindings.into_iter().map(source).collect::<Option<Vec<Source>>>()?;
         let mut program = RowProgram::new(lanes);
         program.each(body.clone());
-        let code = RowKernel::compile(&program).map(Code::Rows).or_else(|| Kernel::compile(&body).map(Code::Row))?;
+        let code = RowKernel::compile(&program, vectors).map(Code::Rows);
+        let code = code.or_else(|| Kernel::compile(&body, vectors).map(Code::Row))?;
         #[cfg(test)]
         super::COMPILED.set(super::COMPILED.get() + 1);
         Some(Walk { code, sources, lanes })

@@ -169,6 +169,7 @@ impl WholeRows {
 
 impl Rows {
     fn of(jobs: &[Job], program: &RowProgram, arguments: Vec<(Source, usize)>) -> Option<Self> {
+        let vectors = jobs.first()?.program.tuning.vectors;
         if arguments.len() > ROW_ARGUMENTS {
             return None;
         }
@@ -183,7 +184,7 @@ impl Rows {
                 }
             }
         }
-        Some(Self { kernel: RowKernel::compile(program)?, arguments, apart, chosen })
+        Some(Self { kernel: RowKernel::compile(program, vectors)?, arguments, apart, chosen })
     }
 
     /// Computes rows from this one on: so many times those of the code.

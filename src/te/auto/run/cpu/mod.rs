@@ -15,19 +15,21 @@ use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::cell::Cell;
 use crate::te::error::TeError;
 use crate::te::expr::var::Var;
+use crate::tuning::Tuning;
 
 /// The CPU.
 pub(super) struct Cpu<'a> {
     pub(super) device: &'a Device,
+    pub(super) tuning: Tuning,
 }
 
 impl Backend for Cpu<'_> {
     fn reduction(&self, whole: Reduction, order: Order, step: Option<Var>) -> Result<Box<dyn Runs>, TeError> {
-        Ok(Box::new(ReduceKernel::new(self.device, whole, order, step)?))
+        Ok(Box::new(ReduceKernel::new((self.device, self.tuning), whole, order, step)?))
     }
 
     fn scan(&self, order: Order) -> Box<dyn StepsOfScan> {
-        Box::new(ScanCode::new(order))
+        Box::new(ScanCode::new(order, self.tuning))
     }
 
     fn cell(&self, _: Cell, _: Order) -> Option<CellKernel> {

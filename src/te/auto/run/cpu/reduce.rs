@@ -16,10 +16,12 @@ use crate::te::auto::split::by_pass::{PassSequence, Step, TensorOrigin};
 use crate::te::error::TeError;
 use crate::te::expr::axis::Domain;
 use crate::te::expr::var::Var;
+use crate::tuning::Tuning;
 
 /// Maps and reductions on the CPU.
 pub(super) struct ReduceKernel {
     device: Device,
+    tuning: Tuning,
     whole: Reduction,
     order: Order,
     /// A reduction for each pass; empty if one is enough.
@@ -33,7 +35,12 @@ pub(super) struct ReduceKernel {
 
 impl ReduceKernel {
     /// `step` is a size for whose values it is run one after another.
-    pub(super) fn new(device: &Device, whole: Reduction, order: Order, step: Option<Var>) -> Result<Self, TeError> {
+    pub(super) fn new(
+        (device, tuning): (&Device, Tuning),
+        whole: Reduction,
+        order: Order,
+        step: Option<Var>,
+    ) -> Result<Self, TeError> {
         let step = step.filter(|size| only_moves_with(&whole, *size));
         // A step is found by what the whole reads.
         let is_free = order == Order::Device && step.is_none();
@@ -48,6 +55,7 @@ impl ReduceKernel {
         };
         Ok(Self {
             device: device.clone(),
+            tuning,
             order,
             passes: steps.into_iter().map(pass).collect(),
             intermediates: Intermediates::new(intermediates),
@@ -61,7 +69,7 @@ impl ReduceKernel {
     fn made(&self, bound: &Bound<'_>) -> Result<Option<Made>, TeError> {
         let Some(analysis) = Analysis::of(&self.whole, bound)? else { return Ok(None) };
         if self.passes.is_empty() {
-            let task = task(&self.whole, bound, &analysis);
+            let task = self.task(&self.whole, bound, &analysis);
             return if self.whole.passes.is_empty() {
                 Made::map(&task, self.order)
             } else {
@@ -78,11 +86,16 @@ impl ReduceKernel {
                 all_origins.push(origins.clone());
             }
         }
-        let tasks: Vec<_> = runs.iter().map(|(reduction, bound, analysis)| task(reduction, bound, analysis)).collect();
+        let tasks: Vec<_> =
+            runs.iter().map(|(reduction, bound, analysis)| self.task(reduction, bound, analysis)).collect();
         let chain = Chain::new(&tasks, self.order)?;
         drop(tasks);
         drop(runs);
         Ok(Some(Made::chain(chain, all_origins, memory)))
+    }
+
+    fn task<'a>(&self, reduction: &'a Reduction, bound: &'a Bound<'a>, analysis: &'a Analysis) -> Task<'a> {
+        Task { reduction, bound, space: &analysis.space, used: &analysis.used, tuning: self.tuning }
     }
 }
 
@@ -100,10 +113,6 @@ impl Runs for ReduceKernel {
         let choice = self.code_cache.run(cached, bound, self.whole.outputs.len())?;
         Ok(Some(Ran::on_host(choice)))
     }
-}
-
-fn task<'a>(reduction: &'a Reduction, bound: &'a Bound<'a>, analysis: &'a Analysis) -> Task<'a> {
-    Task { reduction, bound, space: &analysis.space, used: &analysis.used }
 }
 
 /// Whether a size is used only to address what is read.

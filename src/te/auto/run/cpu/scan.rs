@@ -10,17 +10,19 @@ use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::run::analysis::Analysis;
 use crate::te::auto::run::backend::StepsOfScan;
 use crate::te::error::TeError;
+use crate::tuning::Tuning;
 
 /// The computed steps of a scan, on the CPU.
 pub(super) struct ScanCode {
     order: Order,
+    tuning: Tuning,
     /// The code of the last run.
     cache: CodeCache,
 }
 
 impl ScanCode {
-    pub(super) fn new(order: Order) -> Self {
-        Self { order, cache: CodeCache::default() }
+    pub(super) fn new(order: Order, tuning: Tuning) -> Self {
+        Self { order, tuning, cache: CodeCache::default() }
     }
 }
 
@@ -31,7 +33,8 @@ impl StepsOfScan for ScanCode {
     }
 
     fn run(&self, pattern: &Recurrence, _: &Stream, bound: &Bound<'_>, analysis: &Analysis) -> Result<Ran, TeError> {
-        let made = Made::scan(Scan::new(pattern, bound, &analysis.space, &analysis.used, self.order)?);
+        let (Analysis { space, used, .. }, how) = (analysis, (self.order, self.tuning));
+        let made = Made::scan(Scan::new(pattern, bound, space, used, how)?);
         Ok(Ran::on_host(self.cache.run(Cached::new(bound, None, made), bound, pattern.outputs.len())?))
     }
 }
