@@ -19,7 +19,7 @@
 //! | see why something is refused | [`Error`] |
 //! | launch a kernel from another program | [`launch`] |
 //!
-//! The rest belongs to the cost model and the kernels, for tools: [`rank`], [`estimate`], [`source()`], [`sm90`].
+//! The rest belongs to the cost model and the kernels, for tools: [`Offer`], [`rank`], [`estimate`], [`source()`], [`sm90`].
 
 mod autotune;
 mod builder;
@@ -51,7 +51,7 @@ pub use families::sm80::model::constants::Sm80Constants;
 pub use families::sm80::model::{Workload, estimate, is_crowded, rank};
 pub use families::sm90::model::constants::Sm90Constants;
 pub use kernel::{Finish, PatchKind, PatchShape, ReadingShape, SplitK, SplitKind};
-pub use model::{Bound, Candidate, LaunchConstants, Machine, Misfit, Parameter, Repacking, Unreachable};
+pub use model::{Bound, Candidate, LaunchConstants, Machine, Misfit, Offer, Parameter, Repacking, Unreachable};
 pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Format, Formats, Fp8, Grouping, GroupsError,

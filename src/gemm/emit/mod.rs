@@ -9,6 +9,7 @@ pub(crate) mod epilogue;
 pub(crate) mod needed;
 pub(crate) mod origin;
 pub(crate) mod reducers;
+pub(crate) mod rows;
 pub(crate) mod symbol;
 pub(crate) mod tail;
 pub(crate) mod text;

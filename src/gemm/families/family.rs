@@ -12,6 +12,7 @@ use crate::ElementType;
 use crate::evt::reference::Multiplication;
 use crate::evt::{Computation, ValidTree};
 use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::SplitK;
 use crate::gemm::kernel::finish::Within;
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
@@ -20,6 +21,8 @@ use crate::gemm::kernel::settings::Switches;
 use crate::gemm::kernel::shape::ReadingShape;
 use crate::gemm::kernel::views::ArgumentViews;
 use crate::gemm::model::candidate::Candidate;
+use crate::gemm::model::machine::Machine;
+use crate::gemm::model::offer::Offer;
 use crate::gemm::model::selection::{Part, Request, Selection};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
@@ -63,6 +66,10 @@ pub(crate) trait Family: Sync {
         counts: &dyn Fn((usize, usize)) -> bool,
     ) -> Result<Vec<Candidate>, String>;
 
+    /// Its kernels for a product that a tool offers, best first, whether or not this version emits them; none if it does not
+    /// multiply these operands.
+    fn priced(&self, offer: &Offer<'_>, machine: &Machine) -> Vec<Candidate>;
+
     /// Whether the user set knobs that only its kernels have.
     fn is_pinned(&self, pins: &Pins) -> bool;
 
@@ -85,11 +92,17 @@ pub(crate) trait FamilyKey: fmt::Display {
     /// Its family.
     fn family(&self) -> &'static dyn Family;
 
+    /// The element types of A and B.
+    fn elements(&self) -> (ElementType, ElementType);
+
     /// Rows and columns of the product in a tile.
     fn tile(&self) -> (usize, usize);
 
     /// The depth of a k-tile, which is what one pipeline stage holds.
     fn tile_k(&self) -> usize;
+
+    /// Stages of its pipeline.
+    fn stages(&self) -> usize;
 
     /// How it multiplies.
     fn multiplication(&self) -> Multiplication;
@@ -128,6 +141,9 @@ pub(crate) trait FamilyKey: fmt::Display {
     fn loading(&self) -> Option<Loading> {
         None
     }
+
+    /// The kernel with its predicted time for a product; `None` if it has no room for the epilogue.
+    fn estimate(&self, offer: &Offer<'_>, machine: &Machine, split_k: SplitK) -> Option<Candidate>;
 
     /// Writes the kernel's text.
     ///

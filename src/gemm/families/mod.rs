@@ -11,19 +11,43 @@ pub(crate) mod sm90;
 mod tests;
 
 use std::fmt;
+use std::sync::OnceLock;
 
-use epilogue_runtime::Arch;
+use epilogue_runtime::{Arch, Device};
 
 use self::family::{Family, FamilyKey};
 pub use self::list::KernelKey;
 /// Writes the kernels of later phases, which every GPU runs.
 pub(crate) use self::sm80::emit::later::emit as emit_later;
+use crate::ElementType;
 use crate::evt::reference::Multiplication;
 use crate::gemm::kernel::{Switches, Within};
 use crate::gemm::problem::OperandLayout;
 
 /// All families, the oldest first: of two kernels with the same predicted time, the model takes the earlier one's.
-pub(crate) const FAMILIES: &[&dyn Family] = &[&sm80::Sm80, &sm90::Sm90];
+pub(crate) const FAMILIES: Families = Families(&[&sm80::Sm80, &sm90::Sm90]);
+
+/// The families that kernels are chosen from.
+#[derive(Clone, Copy)]
+pub(crate) struct Families(&'static [&'static dyn Family]);
+
+impl Families {
+    /// Those for a device: all, unless it was [given](Self::give) others.
+    pub(crate) fn of(device: &Device) -> Self {
+        device.kept::<OnceLock<Self>>().get().copied().unwrap_or(FAMILIES)
+    }
+
+    /// Each of them, the oldest first.
+    pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = &'static dyn Family> {
+        self.0.iter().copied()
+    }
+}
+
+impl fmt::Debug for Families {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(Family::arch)).finish()
+    }
+}
 
 impl KernelKey {
     /// The kernel, as its family answers for it.
@@ -32,6 +56,18 @@ impl KernelKey {
             Self::Sm80(key) => key,
             Self::Sm90(key) => key,
         }
+    }
+
+    /// The element types of A and B.
+    #[must_use]
+    pub fn elements(&self) -> (ElementType, ElementType) {
+        self.of_family().elements()
+    }
+
+    /// Stages of the kernel's pipeline.
+    #[must_use]
+    pub fn stages(&self) -> usize {
+        self.of_family().stages()
     }
 
     /// Rows and columns of the product in a tile.

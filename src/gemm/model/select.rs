@@ -10,7 +10,7 @@ use super::needed::needed_share;
 use super::selection::{Part, Request, Selection};
 use crate::evt::{Phases, ValidOutput};
 use crate::gemm::families::family::Family;
-use crate::gemm::families::{FAMILIES, KernelKey};
+use crate::gemm::families::{Families, KernelKey};
 use crate::gemm::kernel::{Finish, SplitK, Switches, Within};
 use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 
@@ -18,24 +18,24 @@ use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 const NO_TILE: &str = "the epilogue needs more than any tile leaves";
 
 impl<'a> Selection<'a> {
-    /// A selection for a product; `later`: the launches after the product's.
+    /// A selection among families' kernels for a product; `later`: the launches after the product's.
     pub(crate) fn of(
-        machine: &'a Machine,
+        (machine, families): (&'a Machine, Families),
         phases: &'a Phases,
         problem: Problem,
         (layouts, arithmetic): ((OperandLayout, OperandLayout), Arithmetic),
         later: Option<&'a Later>,
     ) -> Self {
-        let own = Self { machine, phases, problem, layouts, arithmetic, later, has_clusters: false };
-        Self { has_clusters: own.families().any(Family::has_clusters), ..own }
+        let own = Self { machine, families, phases, problem, layouts, arithmetic, later, has_clusters: false };
+        Self { has_clusters: own.multiplying().any(Family::has_clusters), ..own }
     }
 
     /// The families that multiply these operands on this machine.
-    fn families(&self) -> impl DoubleEndedIterator<Item = &'static dyn Family> {
+    fn multiplying(&self) -> impl DoubleEndedIterator<Item = &'static dyn Family> {
         let multiplies = |family: &&dyn Family| {
             family.runs_on(self.machine.arch) && family.multiplies(self.types(), self.arithmetic)
         };
-        FAMILIES.iter().copied().filter(multiplies)
+        self.families.iter().filter(multiplies)
     }
 
     /// Why no kernel computes all phases in its tile; `None` if that isn't to be said.
@@ -48,7 +48,7 @@ impl<'a> Selection<'a> {
             Ok(ways) => ways.first().copied()?,
             Err(reason) => return reason,
         };
-        self.families().rev().find_map(|family| family.why_not_in_tile(self, &way))
+        self.multiplying().rev().find_map(|family| family.why_not_in_tile(self, &way))
     }
 
     /// The candidates of all families for a way in which later phases are computed; the first misfit is noted.
@@ -57,9 +57,10 @@ impl<'a> Selection<'a> {
         // count that families for any layout have as well.
         let partial = way.tree.outputs().iter().any(ValidOutput::is_partial);
         let accumulators = way.tree.cost().products();
-        let shared = |tile| self.families().all(|family| family.has_tile(self, accumulators, tile));
+        let shared = |tile| self.multiplying().all(|family| family.has_tile(self, accumulators, tile));
         let mut all = Vec::new();
-        for family in self.families().filter(|family| way.within() != Some(Within::Cluster) || family.has_clusters()) {
+        for family in self.multiplying().filter(|family| way.within() != Some(Within::Cluster) || family.has_clusters())
+        {
             match family.candidates(self, way, &|tile| !partial || shared(tile)) {
                 Ok(candidates) => all.extend(candidates.into_iter().map(|candidate| way.whole(candidate))),
                 Err(why) => *misfit = misfit.take().or(Some(why)),
@@ -98,7 +99,7 @@ impl<'a> Selection<'a> {
         for candidate in std::iter::once(&mut chosen).chain(&mut candidates) {
             candidate.key = candidate.key.with(switches);
         }
-        let limits = self.families().flat_map(|family| family.limits(self)).collect();
+        let limits = self.multiplying().flat_map(|family| family.limits(self)).collect();
         let (finish, candidates, origin) = (request.finish, Arc::<[Candidate]>::from(candidates), Origin::None);
         let needed = needed_share(self.phases.first(), &self.problem.shared_alike());
         let not_in_tile =
@@ -110,11 +111,11 @@ impl<'a> Selection<'a> {
     /// The kernel that the user described: of the family with knobs of its own, or the better of all families'. Where none has
     /// one, the newest family says why, unless it has no kernel at all.
     fn asked(&self, request: &Request, candidates: &[Candidate]) -> Result<Candidate, Error> {
-        if let Some(family) = FAMILIES.iter().find(|family| family.is_pinned(&request.pins)) {
+        if let Some(family) = self.families.iter().find(|family| family.is_pinned(&request.pins)) {
             return family.asked(self, request, candidates);
         }
         let in_cluster = request.finish == Some(Finish::Cluster);
-        let families = self.families().rev().filter(|family| !in_cluster || family.has_clusters());
+        let families = self.multiplying().rev().filter(|family| !in_cluster || family.has_clusters());
         let better = |best: Result<Candidate, Error>, other: Result<Candidate, Error>| match (best, other) {
             (Ok(x), Ok(y)) => Ok(if x.microseconds <= y.microseconds { x } else { y }),
             (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),

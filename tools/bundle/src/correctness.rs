@@ -16,33 +16,33 @@ use crate::te;
 
 /// What is multiplied, by the name in records.
 const FAMILIES: [(&str, Family); 17] = [
-    ("f16", of_sm80(ElementType::F16, Arithmetic::Exact)),
-    ("bf16", of_sm80(ElementType::BF16, Arithmetic::Exact)),
-    ("tf32", of_sm80(ElementType::F32, Arithmetic::Tf32)),
-    ("f32", of_sm80(ElementType::F32, Arithmetic::Exact)),
-    ("f64", of_sm80(ElementType::F64, Arithmetic::Exact)),
-    ("i8", of_sm80(ElementType::I8, Arithmetic::Exact)),
-    ("e4m3", of_sm80(ElementType::F8E4M3, Arithmetic::Exact)),
-    ("wgmma-f16", of_sm90(ElementType::F16, Arithmetic::Exact)),
-    ("wgmma-bf16", of_sm90(ElementType::BF16, Arithmetic::Exact)),
-    ("wgmma-tf32", of_sm90(ElementType::F32, Arithmetic::Tf32)),
-    ("wgmma-e4m3", of_sm90(ElementType::F8E4M3, Arithmetic::Exact)),
-    ("wgmma-e4m3-fast", of_sm90(ElementType::F8E4M3, Arithmetic::FastFp8)),
-    ("wgmma-e5m2", of_sm90(ElementType::F8E5M2, Arithmetic::Exact)),
-    ("wgmma-i8", of_sm90(ElementType::I8, Arithmetic::Exact)),
+    ("f16", of_mma(ElementType::F16, Arithmetic::Exact)),
+    ("bf16", of_mma(ElementType::BF16, Arithmetic::Exact)),
+    ("tf32", of_mma(ElementType::F32, Arithmetic::Tf32)),
+    ("f32", of_mma(ElementType::F32, Arithmetic::Exact)),
+    ("f64", of_mma(ElementType::F64, Arithmetic::Exact)),
+    ("i8", of_mma(ElementType::I8, Arithmetic::Exact)),
+    ("e4m3", of_mma(ElementType::F8E4M3, Arithmetic::Exact)),
+    ("wgmma-f16", of_wgmma(ElementType::F16, Arithmetic::Exact)),
+    ("wgmma-bf16", of_wgmma(ElementType::BF16, Arithmetic::Exact)),
+    ("wgmma-tf32", of_wgmma(ElementType::F32, Arithmetic::Tf32)),
+    ("wgmma-e4m3", of_wgmma(ElementType::F8E4M3, Arithmetic::Exact)),
+    ("wgmma-e4m3-fast", of_wgmma(ElementType::F8E4M3, Arithmetic::FastFp8)),
+    ("wgmma-e5m2", of_wgmma(ElementType::F8E5M2, Arithmetic::Exact)),
+    ("wgmma-i8", of_wgmma(ElementType::I8, Arithmetic::Exact)),
     (
         "wgmma-bf16-by-u8",
-        Family { elements: (ElementType::BF16, ElementType::U8), ..of_sm90(ElementType::BF16, Arithmetic::Exact) },
+        Family { elements: (ElementType::BF16, ElementType::U8), ..of_wgmma(ElementType::BF16, Arithmetic::Exact) },
     ),
     ("copied-f16", of_copies(ElementType::F16)),
     ("copied-e4m3", of_copies(ElementType::F8E4M3)),
 ];
 
-const fn of_sm80(element: ElementType, arithmetic: Arithmetic) -> Family {
+const fn of_mma(element: ElementType, arithmetic: Arithmetic) -> Family {
     Family { elements: (element, element), arithmetic, hopper: false, repacked: false }
 }
 
-const fn of_sm90(element: ElementType, arithmetic: Arithmetic) -> Family {
+const fn of_wgmma(element: ElementType, arithmetic: Arithmetic) -> Family {
     Family { elements: (element, element), arithmetic, hopper: true, repacked: false }
 }
 

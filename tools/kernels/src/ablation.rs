@@ -4,12 +4,11 @@
 use std::error::Error;
 use std::fmt::Write;
 
-use epilogue::gemm::{
-    Arithmetic, Candidate, Instruction, KernelKey, Machine, Parameter, Workload, estimate, rank, sm90,
-};
+use epilogue::gemm::{Candidate, Machine, Parameter};
 use rayon::prelude::*;
 
-use super::shapes::{PACKED, Shape};
+use super::families::{FAMILIES, Family};
+use super::shapes::Shape;
 
 /// By how much a number is varied, downward and upward.
 const VARIED: f64 = 0.3;
@@ -33,16 +32,8 @@ impl<'a> Case<'a> {
 
     /// A candidate's time on a machine.
     fn time(&self, machine: &Machine, candidate: &Candidate) -> f64 {
-        let microseconds = match &candidate.key {
-            KernelKey::Sm90(key) => {
-                Some(sm90::estimate(machine, &self.shape.workload(), key, candidate.split_k).microseconds)
-            }
-            KernelKey::Sm80(key) => {
-                let workload = of_sm80(self.shape, key.instruction);
-                estimate(machine, &workload, key.tile, candidate.split_k).ok().map(|c| c.microseconds)
-            }
-        };
-        microseconds.unwrap_or(f64::INFINITY)
+        let estimated = self.shape.offer().estimate(machine, &candidate.key, candidate.split_k);
+        estimated.map_or(f64::INFINITY, |candidate| candidate.microseconds)
     }
 
     /// What the machine's choice loses, by the times that the candidates were ranked by: 0 if it is the same. Where two
@@ -54,18 +45,6 @@ impl<'a> Case<'a> {
             (Some((chosen, _)), Some(best)) => chosen.microseconds / best.microseconds - 1.0,
             _ => 0.0,
         }
-    }
-}
-
-fn of_sm80(shape: &Shape, instruction: Instruction) -> Workload<'_> {
-    Workload {
-        problem: shape.problem,
-        instruction,
-        a: PACKED,
-        b: PACKED,
-        epilogue: shape.tree.cost(),
-        lines: None,
-        needed: 1.0,
     }
 }
 
@@ -93,42 +72,28 @@ fn effect(cases: &[Case<'_>], machine: &Machine) -> Effect {
     effect
 }
 
-/// What tells a number's value on a GPU, as steps of the bundle: their names begin with these.
-fn measured_by(name: &str) -> &'static str {
+/// What tells a number's value on a family's GPU, as steps of the bundle: their names begin with these.
+fn measured_by(family: &dyn Family, name: &str) -> &'static str {
     match name {
         "machine.memory" => "speed/copy",
-        "machine.clock"
-        | "sm90.busy_clock"
-        | "machine.power_clock"
-        | "sm90.power_clock_8_bit"
-        | "sm90.headroom"
-        | "sm90.headroom_8_bit"
-        | "sm90.short_clock_8_bit"
-        | "sm90.power_after"
-        | "launches.burst_clock" => "picks/gemm (the clocks seen)",
-        "sm90.promotion_share" => "speed/gemm/f8e4m3",
-        "sm90.row_reduction" | "sm90.column_reduction" | "sm90.all_reduction" | "sm90.complete" | "sm90.function" => {
-            "candidates/gemm"
-        }
-        _ => "picks/gemm",
+        "machine.clock" | "machine.power_clock" | "launches.burst_clock" => "picks/gemm (the clocks seen)",
+        other => family.measured_by(other).unwrap_or("picks/gemm"),
     }
 }
 
 /// A family's table: a line for each number that changes a choice, the one that costs most first; then those that don't.
-fn family(
-    text: &mut String,
-    name: &str,
-    other: &str,
-    machine: &Machine,
-    cases: &[Case<'_>],
-) -> Result<(), Box<dyn Error>> {
+fn of_family(text: &mut String, of: &dyn Family, cases: &[Case<'_>]) -> Result<(), Box<dyn Error>> {
+    let (gpu, machine) = of.gpu();
+    let others = FAMILIES.into_iter().filter(|other| other.arch() != of.arch());
+    let others: Vec<&str> = others.map(Family::constants).collect();
+    let is_other = |p: &Parameter| others.iter().any(|constants| p.name().starts_with(constants));
     let count = cases.len();
-    let parameters: Vec<Parameter> = Parameter::all().filter(|p| !p.name().starts_with(other)).collect();
+    let parameters: Vec<Parameter> = Parameter::all().filter(|p| !is_other(p)).collect();
     let mut rows: Vec<(Parameter, [Effect; 2])> = parameters
         .into_par_iter()
         .map(|parameter| {
-            let value = parameter.of(machine);
-            let varied = |factor: f64| effect(cases, &parameter.with(machine, value * factor));
+            let value = parameter.of(&machine);
+            let varied = |factor: f64| effect(cases, &parameter.with(&machine, value * factor));
             (parameter, [varied(1.0 - VARIED), varied(1.0 + VARIED)])
         })
         .collect();
@@ -136,9 +101,9 @@ fn family(
     // By the loss; where there is none, in the order of the constants.
     rows.sort_by(|(_, x), (_, y)| sum(y).total_cmp(&sum(x)));
     let (moving, still): (Vec<_>, Vec<_>) = rows.iter().partition(|(_, both)| both.iter().any(|e| e.changed > 0));
-    writeln!(text, "\n== {name}: {count} products ==")?;
+    writeln!(text, "\n== kernels for {} on an {gpu}: {count} products ==", of.arch())?;
     for (parameter, both) in &moving {
-        let value = parameter.of(machine);
+        let value = parameter.of(&machine);
         write!(text, "{} = {value} {}:", parameter.name(), parameter.unit())?;
         for (sign, Effect { changed, worst, sum }) in ["-30 %", "; +30 %"].into_iter().zip(both) {
             write!(text, " {sign} changes {changed}")?;
@@ -148,14 +113,14 @@ fn family(
                 write!(text, ", which lose {mean:.1} %, at worst {loss:.1} % ({})", cases[place].shape.name())?;
             }
         }
-        writeln!(text, "; measured by {}", measured_by(parameter.name()))?;
+        writeln!(text, "; measured by {}", measured_by(of, parameter.name()))?;
     }
     let still: Vec<&str> = still.iter().map(|(parameter, _)| parameter.name()).collect();
     writeln!(text, "change nothing: {}", still.join(", "))?;
     Ok(())
 }
 
-/// The ablation as text, of both families.
+/// The ablation as text, of all families.
 pub(crate) fn table() -> Result<String, Box<dyn Error>> {
     let mut text = String::from(
         "# What the model's choices depend on. Every number of the model is varied by 30 %, one at a time; a choice that\n\
@@ -163,18 +128,10 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
          # with the step of the GPU bundle (tools/bundle) that tells its value.\n",
     );
     let shapes = Shape::all()?;
-    let h200 = Machine::h200();
-    let cases = shapes.iter().map(|shape| Ok(Case::of(shape, shape.ranked(&h200)?)));
-    let cases = cases.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-    family(&mut text, "kernels for sm_90a on an H200", "sm80.", &h200, &cases)?;
-    let a100 = Machine::a100();
-    let mut cases = Vec::new();
-    // An A100 has no products of 8-bit floating-point types.
-    for shape in shapes.iter().filter(|shape| shape.types == "bf16") {
-        let (a, b) = shape.instruction.elements();
-        let instruction = Instruction::of(a, b, Arithmetic::Exact).ok_or("an instruction for bf16")?;
-        cases.push(Case::of(shape, rank(&a100, &of_sm80(shape, instruction))?));
+    for family in FAMILIES.into_iter().rev() {
+        let taken = shapes.iter().filter(|shape| family.multiplies(shape));
+        let cases = taken.map(|shape| Ok(Case::of(shape, shape.ranked(family)?)));
+        of_family(&mut text, family, &cases.collect::<Result<Vec<_>, Box<dyn Error>>>()?)?;
     }
-    family(&mut text, "kernels for sm_80 on an A100", "sm90.", &a100, &cases)?;
     Ok(text)
 }

@@ -6,14 +6,11 @@ use std::fmt::Write;
 
 use epilogue::ElementType;
 use epilogue::evt::Types;
-use epilogue::gemm::sm90::{self, Wgmma};
-use epilogue::gemm::{
-    Arithmetic, Candidate, Instruction, Machine, Major, OperandLayout, Problem, SplitK, Workload, rank,
-};
-use epilogue_runtime::Arch;
+use epilogue::gemm::{Arithmetic, Candidate, Machine, Major, Offer, OperandLayout, Problem, SplitK};
 
 use super::epilogues::bias_gelu_residual;
-use super::shapes::{self, Shape};
+use super::families;
+use super::shapes::Shape;
 
 const SHAPES: &str = include_str!("../../../benches/gemm_shapes.txt");
 
@@ -22,9 +19,9 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
     let mut text =
         String::from("# What the model chooses for an H200: kernel; split of K; prediction; what others choose.\n");
     for shape in Shape::all()? {
-        let ranked = shape.ranked(&Machine::h200())?;
+        let ranked = shape.ranked(families::newest())?;
         let best = &ranked[0];
-        let (key, split_k) = shapes::key(best)?;
+        let (key, split_k) = (best.key, best.split_k);
         let split = if split_k == SplitK::None { String::new() } else { format!("; {split_k}") };
         let Problem { m, n, k, .. } = shape.problem;
         let tera = 2e-6 * m as f64 * n as f64 * k as f64 / best.microseconds;
@@ -58,8 +55,8 @@ const GPUS: [&str; 14] = [
     "DGX Spark",
 ];
 
-/// The best kernel for each shape of the file on each GPU, with an epilogue, as text. Those for sm_90a are as the model
-/// ranks them, whether or not this version can emit them.
+/// The best kernel for each shape of the file on each GPU, with an epilogue, as text. They are as the model ranks
+/// them, whether or not this version can emit them.
 pub(crate) fn of_gpus() -> Result<String, Box<dyn Error>> {
     let name = bias_gelu_residual().name();
     let mut text =
@@ -84,7 +81,7 @@ pub(crate) fn print() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The candidates of both families for a line of the file, best first.
+/// The candidates of all families for a line of the file, best first.
 fn candidates(machine: &Machine, line: &str) -> Result<Vec<Candidate>, Box<dyn Error>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [m, n, k, l, element, ..] = words[..] else { return Err(format!("too short a line: {line}").into()) };
@@ -100,20 +97,6 @@ fn candidates(machine: &Machine, line: &str) -> Result<Vec<Candidate>, Box<dyn E
         ..OperandLayout::packed(Major::Mn)
     };
     let (a, b) = (OperandLayout { major: Major::K, ..row_major(problem.k) }, row_major(problem.n));
-    let mut all = Vec::new();
-    if let Some(instruction) = Instruction::of(element, element, Arithmetic::Exact) {
-        all.extend(rank(
-            machine,
-            &Workload { problem, instruction, a, b, epilogue: valid.cost(), lines: None, needed: 1.0 },
-        )?);
-    }
-    if let Some(instruction) = Wgmma::of(element, element, Arithmetic::Exact).filter(|_| machine.arch == Arch::SM_90A) {
-        all.extend(sm90::rank(
-            machine,
-            &sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid, lines: None, needed: 1.0 },
-            |_| true,
-        ));
-    }
-    all.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
-    Ok(all)
+    let offer = Offer { problem, layouts: (a, b), arithmetic: Arithmetic::Exact, tree: &valid };
+    Ok(offer.candidates(machine))
 }

@@ -11,13 +11,11 @@
 
 mod ablation;
 mod choices;
-mod deep_gemm;
-mod elements;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests have goldens of more of them"))]
 mod epilogues;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests read the PTX, this does not"))]
+mod families;
 mod gate;
-mod others;
 mod predict;
 mod published;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests of automatic kernels read more of it"))]
@@ -30,10 +28,10 @@ mod tests;
 use std::error::Error;
 use std::process::ExitCode;
 
-use epilogue::gemm::KernelKey;
-use epilogue_runtime::{Arch, Compiler, testing};
+use epilogue_runtime::{Compiler, testing};
 use rayon::prelude::*;
 
+use self::families::FAMILIES;
 use self::gate::{Gate, Subject};
 
 /// Checks kernels on all cores, and prints a line for each; gives the number of those with findings.
@@ -59,9 +57,11 @@ fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
             }
         }
     }
-    for measured in elements::measure(&gate)? {
-        failed += usize::from(measured.exceeds());
-        println!("{}{measured}", if measured.exceeds() { "! " } else { "" });
+    for family in FAMILIES {
+        for measured in family.measured(&gate)? {
+            failed += usize::from(measured.exceeds());
+            println!("{}{measured}", if measured.exceeds() { "! " } else { "" });
+        }
     }
     println!("{checked} kernels, {failed} of them not as meant; {without} more have no form in their family");
     if kept > 0 {
@@ -82,7 +82,7 @@ fn part(text: Option<&str>) -> Result<(usize, usize), String> {
 
 /// The kernels that the command line asks for.
 fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
-    let (mut set, mut arch, mut which, mut named) = (None, None, (0, 1), None);
+    let (mut set, mut family, mut which, mut named) = (None, None, (0, 1), None);
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(argument) = rest.next() {
         match argument {
@@ -91,13 +91,7 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
             "--part" => which = part(rest.next())?,
             "--named" => named = Some(rest.next().ok_or("--named takes a part of a kernel's name")?),
             "--arch" => {
-                arch = Some(match rest.next() {
-                    Some("sm_80") => Arch::SM_80,
-                    Some("sm_90a") => Arch::SM_90A,
-                    other => {
-                        return Err(format!("--arch takes sm_80 or sm_90a; {} was given", other.unwrap_or("nothing")));
-                    }
-                });
+                family = Some(families::named(rest.next())?);
             }
             other => {
                 return Err(format!(
@@ -107,9 +101,8 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
         }
     }
     let mut set = set.unwrap_or_else(set::covering);
-    if let Some(arch) = arch {
-        // The family of exactly this architecture, not others that it can run.
-        set.retain(|subject| matches!(subject.key, KernelKey::Sm90(_)) == (arch == Arch::SM_90A));
+    if let Some(family) = family {
+        set.retain(|subject| subject.key.family() == family.arch());
     }
     if let Some(part) = named {
         set.retain(|subject| subject.key.to_string().contains(part));
@@ -126,12 +119,17 @@ fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["choices"] => choices::print()?,
         ["choices", "--ablation"] => print!("{}", ablation::table()?),
-        ["choices", "--others"] => print!("{}", others::table()?),
+        ["choices", "--others"] => print!("{}", others()?),
         ["predict", ..] => predict::print(&arguments[1..])?,
         ["published", ..] => published::print(&arguments[1..])?,
         _ => return checked(arguments),
     }
     Ok(true)
+}
+
+/// The choices of other libraries, beside those of every family that has some.
+fn others() -> Result<String, Box<dyn Error>> {
+    FAMILIES.iter().filter_map(|family| family.others().transpose()).collect()
 }
 
 /// Checks the kernels that the command line asks for; false if one is not as meant.

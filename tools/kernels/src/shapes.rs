@@ -4,10 +4,10 @@ use std::error::Error;
 
 use epilogue::ElementType;
 use epilogue::evt::{Tree, Types, ValidTree};
-use epilogue::gemm::sm90::{self, Sm90Key, Wgmma};
-use epilogue::gemm::{Arithmetic, Candidate, KernelKey, Machine, Major, OperandLayout, Problem, SplitK};
+use epilogue::gemm::{Arithmetic, Candidate, Major, Offer, OperandLayout, Problem};
 
 use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction};
+use super::families::Family;
 
 /// A line of the table: M, N, K, the operands and the epilogue; and what other libraries choose there, as far as it is
 /// known (kernels' names in profiles of cuBLAS 12 and 13 on an H100; nvMatmulHeuristics 0.1 for an H200).
@@ -101,8 +101,7 @@ pub(crate) struct Shape {
     pub(crate) epilogue: &'static str,
     /// What other libraries choose, as far as it is known.
     pub(crate) others: &'static str,
-    pub(crate) instruction: Wgmma,
-    pub(crate) fast_fp8: bool,
+    pub(crate) arithmetic: Arithmetic,
     pub(crate) tree: ValidTree,
 }
 
@@ -111,16 +110,14 @@ pub(crate) const PACKED: OperandLayout = OperandLayout::packed(Major::K);
 
 impl Shape {
     fn of((m, n, k, types, epilogue, others): Line) -> Result<Self, Box<dyn Error>> {
-        let (a, b, fast_fp8) = match types {
-            "bf16" => (ElementType::BF16, ElementType::BF16, false),
-            "bf16 by i8" => (ElementType::BF16, ElementType::I8, false),
-            "e4m3 fast" => (ElementType::F8E4M3, ElementType::F8E4M3, true),
-            _ => (ElementType::F8E4M3, ElementType::F8E4M3, false),
+        let (a, b) = match types {
+            "bf16" => (ElementType::BF16, ElementType::BF16),
+            "bf16 by i8" => (ElementType::BF16, ElementType::I8),
+            _ => (ElementType::F8E4M3, ElementType::F8E4M3),
         };
-        let arithmetic = if fast_fp8 { Arithmetic::FastFp8 } else { Arithmetic::Exact };
+        let arithmetic = if types == "e4m3 fast" { Arithmetic::FastFp8 } else { Arithmetic::Exact };
         let tree = tree(epilogue).validate(Types::new(a, b))?;
-        let instruction = Wgmma::of(a, b, arithmetic).ok_or("an instruction for every type of the table")?;
-        Ok(Self { problem: Problem::new(m, n, k), types, epilogue, others, instruction, fast_fp8, tree })
+        Ok(Self { problem: Problem::new(m, n, k), types, epilogue, others, arithmetic, tree })
     }
 
     /// All lines of the table.
@@ -134,31 +131,15 @@ impl Shape {
         format!("{m}x{n}x{k} {} {}", self.types, self.epilogue)
     }
 
-    pub(crate) const fn workload(&self) -> sm90::Workload<'_> {
-        let Self { problem, instruction, fast_fp8, tree, .. } = self;
-        sm90::Workload {
-            problem: *problem,
-            instruction: *instruction,
-            a: PACKED,
-            b: PACKED,
-            fast_fp8: *fast_fp8,
-            tree,
-            lines: None,
-            needed: 1.0,
-        }
+    /// The product, as every family prices it.
+    pub(crate) const fn offer(&self) -> Offer<'_> {
+        let Self { problem, arithmetic, tree, .. } = self;
+        Offer { problem: *problem, layouts: (PACKED, PACKED), arithmetic: *arithmetic, tree }
     }
 
-    /// The kernels for sm_90a, best first: never none.
-    pub(crate) fn ranked(&self, machine: &Machine) -> Result<Vec<Candidate>, Box<dyn Error>> {
-        let ranked = sm90::rank(machine, &self.workload(), |_| true);
+    /// A family's kernels on its GPU, best first: never none.
+    pub(crate) fn ranked(&self, family: &dyn Family) -> Result<Vec<Candidate>, Box<dyn Error>> {
+        let ranked = self.offer().candidates_of(family.arch(), &family.gpu().1);
         if ranked.is_empty() { Err("a kernel for every shape of the table".into()) } else { Ok(ranked) }
-    }
-}
-
-/// What a candidate for sm_90a is.
-pub(crate) fn key(candidate: &Candidate) -> Result<(&Sm90Key, SplitK), Box<dyn Error>> {
-    match &candidate.key {
-        KernelKey::Sm90(key) => Ok((key, candidate.split_k)),
-        KernelKey::Sm80(_) => Err("a kernel of another family".into()),
     }
 }

@@ -19,7 +19,7 @@ use super::operation::Operation;
 use crate::ElementType;
 use crate::evt::Prices;
 use crate::gemm::autotune::store::{Found, Store, subject};
-use crate::gemm::families::FAMILIES;
+use crate::gemm::families::Families;
 use crate::gemm::families::family::Family;
 use crate::gemm::kernel::Settings;
 use crate::gemm::model::choice::{ChosenKernel, Origin};
@@ -30,6 +30,7 @@ use crate::gemm::problem::{Arithmetic, Error, Knob};
 /// GPUs like this machine.
 pub(super) struct Gpu {
     pub(super) machine: Machine,
+    pub(super) families: Families,
 }
 
 impl Backend for Gpu {
@@ -39,8 +40,8 @@ impl Backend for Gpu {
 
     fn refuses(&self, (a, b): (ElementType, ElementType), arithmetic: Arithmetic) -> Option<&'static str> {
         let multiplies =
-            |family: &&dyn Family| family.runs_on(self.machine.arch) && family.multiplies((a, b), arithmetic);
-        if FAMILIES.iter().any(multiplies) {
+            |family: &dyn Family| family.runs_on(self.machine.arch) && family.multiplies((a, b), arithmetic);
+        if self.families.iter().any(multiplies) {
             return None;
         }
         Some(if a == b {
@@ -58,15 +59,16 @@ impl Backend for Gpu {
             return Some("which is no CPU");
         }
         // One family that has it is enough.
-        let lacking = |family: &&dyn Family| family.runs_on(self.machine.arch).then(|| family.lacks(knob));
-        FAMILIES.iter().filter_map(lacking).reduce(Option::and).flatten()
+        let lacking = |family: &dyn Family| family.runs_on(self.machine.arch).then(|| family.lacks(knob));
+        self.families.iter().filter_map(lacking).reduce(Option::and).flatten()
     }
 
     fn choose(&self, operation: &Operation, request: &Request) -> Result<Choice, Error> {
         let Operation { device, phases, problem, settings, .. } = operation;
         let Settings { layouts, arithmetic, switches } = *settings;
         let later = Later::of(&self.machine, phases, problem);
-        let selection = Selection::of(&self.machine, phases, *problem, (layouts, arithmetic), later.as_ref());
+        let selection =
+            Selection::of((&self.machine, self.families), phases, *problem, (layouts, arithmetic), later.as_ref());
         let mut chosen = selection.choose(request, switches)?;
         if !chosen.asked
             && let (Some(store), Some(subject)) =

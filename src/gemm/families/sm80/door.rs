@@ -11,8 +11,10 @@ use crate::gemm::emit::text::Emitted;
 use crate::gemm::families::family::{Family, FamilyKey};
 use crate::gemm::families::list::{KernelKey, Pins};
 use crate::gemm::kernel::parameter_bytes::ParameterBytes;
-use crate::gemm::kernel::{ArgumentViews, ReadingShape, Switches, Within};
+use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
+use crate::gemm::model::machine::Machine;
+use crate::gemm::model::offer::Offer;
 use crate::gemm::model::selection::{Part, Request, Selection};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
@@ -70,6 +72,12 @@ impl Family for Sm80 {
         ranked.map_err(|why| why.to_string())
     }
 
+    fn priced(&self, offer: &Offer<'_>, machine: &Machine) -> Vec<Candidate> {
+        let types = offer.tree.types();
+        let instruction = Instruction::of(types.a, types.b, offer.arithmetic);
+        instruction.and_then(|of| model::rank(machine, &workload(offer, of)).ok()).unwrap_or_default()
+    }
+
     fn is_pinned(&self, pins: &Pins) -> bool {
         pins.tile.is_some()
     }
@@ -92,9 +100,19 @@ impl Family for Sm80 {
     }
 }
 
+/// The workload of a product that a tool offers.
+fn workload<'a>(offer: &Offer<'a>, instruction: Instruction) -> model::Workload<'a> {
+    let (problem, (a, b), epilogue) = (offer.problem, offer.layouts, offer.tree.cost());
+    model::Workload { problem, instruction, a, b, epilogue, lines: None, needed: 1.0 }
+}
+
 impl FamilyKey for Sm80Key {
     fn family(&self) -> &'static dyn Family {
         &Sm80
+    }
+
+    fn elements(&self) -> (ElementType, ElementType) {
+        self.instruction.elements()
     }
 
     fn tile(&self) -> (usize, usize) {
@@ -103,6 +121,10 @@ impl FamilyKey for Sm80Key {
 
     fn tile_k(&self) -> usize {
         self.tile.k
+    }
+
+    fn stages(&self) -> usize {
+        self.tile.stages
     }
 
     fn multiplication(&self) -> Multiplication {
@@ -132,6 +154,10 @@ impl FamilyKey for Sm80Key {
 
     fn reading(&self) -> ReadingShape {
         self.reading
+    }
+
+    fn estimate(&self, offer: &Offer<'_>, machine: &Machine, split_k: SplitK) -> Option<Candidate> {
+        model::estimate(machine, &workload(offer, self.instruction), self.tile, split_k).ok()
     }
 
     fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str> {

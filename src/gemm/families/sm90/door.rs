@@ -5,7 +5,7 @@ use epilogue_runtime::{Arch, Device, Kernel, Launch};
 use super::kernel::shared::{sum_bytes, table_bytes};
 use super::kernel::supported::{UNALIGNED_PICKS, supports};
 use super::kernel::{PARAMETER_ALIGNMENT, Request as Pinned, Sm90Key, Traffic, Wgmma};
-use super::{emit, run};
+use super::{emit, model, run};
 use crate::ElementType;
 use crate::evt::reference::Multiplication;
 use crate::evt::{Computation, ValidTree};
@@ -15,8 +15,10 @@ use crate::gemm::families::list::{KernelKey, Pins};
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
 use crate::gemm::kernel::parameter_bytes::ParameterBytes;
-use crate::gemm::kernel::{ArgumentViews, ReadingShape, Switches, Within};
+use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
+use crate::gemm::model::machine::Machine;
+use crate::gemm::model::offer::Offer;
 use crate::gemm::model::selection::{Part, Request, Selection};
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
 use crate::gemm::run::launch::{Filling, Run};
@@ -60,6 +62,12 @@ impl Family for Sm90 {
         Ok(selection.sm90_candidates(way, counts))
     }
 
+    fn priced(&self, offer: &Offer<'_>, machine: &Machine) -> Vec<Candidate> {
+        let types = offer.tree.types();
+        let instruction = Wgmma::of(types.a, types.b, offer.arithmetic);
+        instruction.map(|of| model::rank(machine, &workload(offer, of), |_| true)).unwrap_or_default()
+    }
+
     fn is_pinned(&self, pins: &Pins) -> bool {
         pins.sm90.is_some()
     }
@@ -90,9 +98,20 @@ impl Family for Sm90 {
     }
 }
 
+/// The workload of a product that a tool offers.
+fn workload<'a>(offer: &Offer<'a>, instruction: Wgmma) -> model::Workload<'a> {
+    let (problem, (a, b), tree) = (offer.problem, offer.layouts, offer.tree);
+    let fast_fp8 = offer.arithmetic == Arithmetic::FastFp8;
+    model::Workload { problem, instruction, a, b, fast_fp8, tree, lines: None, needed: 1.0 }
+}
+
 impl FamilyKey for Sm90Key {
     fn family(&self) -> &'static dyn Family {
         &Sm90
+    }
+
+    fn elements(&self) -> (ElementType, ElementType) {
+        self.instruction.elements()
     }
 
     fn tile(&self) -> (usize, usize) {
@@ -101,6 +120,10 @@ impl FamilyKey for Sm90Key {
 
     fn tile_k(&self) -> usize {
         self.instruction.tile_k()
+    }
+
+    fn stages(&self) -> usize {
+        self.stages
     }
 
     fn multiplication(&self) -> Multiplication {
@@ -147,6 +170,10 @@ impl FamilyKey for Sm90Key {
     fn loading(&self) -> Option<Loading> {
         let (multiplied, majors) = (self.instruction.multiplied(), (self.a, self.b));
         Some(Loading { multiplied, majors, reading: self.reading })
+    }
+
+    fn estimate(&self, offer: &Offer<'_>, machine: &Machine, split_k: SplitK) -> Option<Candidate> {
+        Some(model::estimate(machine, &workload(offer, self.instruction), self, split_k))
     }
 
     fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str> {

@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use epilogue::evt::{Types, ValidTree};
-use epilogue::gemm::sm90::{self, Request, Sm90Key, Wgmma};
 use epilogue::gemm::{
-    Arithmetic, Candidate, Instruction, KernelKey, Machine, Major, OperandLayout, Parameter, Problem, SplitK, Tile,
-    Workload, estimate, rank,
+    Arithmetic, Candidate, KernelKey, Machine, Major, Offer, OperandLayout, Parameter, Problem, SplitK,
 };
 use epilogue::{ElementType, GpuModel};
 use serde_json::Value;
@@ -23,9 +21,14 @@ use crate::gemm::{epilogue_of, layouts_of};
 /// The kinds of records whose rows are candidates with their times.
 const KINDS: [&str; 3] = ["picks", "candidates", "autotune"];
 
-/// Constants that the times do not tell from others: the clock is recorded, and the clock under load always comes with
-/// the usable share of the tensor cores.
-const KNOWN: [&str; 2] = ["machine.clock", "sm90.busy_clock"];
+/// Ends of the names of constants that the times do not tell from others: the clock is recorded, and the clock under load
+/// always comes with the usable share of the tensor cores.
+const KNOWN: [&str; 2] = ["machine.clock", ".busy_clock"];
+
+/// Whether the times tell a constant from others.
+fn is_told(parameter: &Parameter) -> bool {
+    !KNOWN.iter().any(|end| parameter.name().ends_with(end))
+}
 
 /// A constant stays within this factor of what it was.
 const FACTOR: f64 = 4.0;
@@ -40,9 +43,9 @@ struct Product {
 
 /// What the model needs to predict a kernel again.
 #[derive(Clone, Copy)]
-enum Kernel {
-    Sm80(Instruction, Tile, SplitK),
-    Sm90(Sm90Key, SplitK),
+struct Kernel {
+    key: KernelKey,
+    split_k: SplitK,
 }
 
 /// A kernel's measured time in microseconds.
@@ -79,52 +82,20 @@ impl Product {
         Some(Self { problem, layouts, arithmetic, tree })
     }
 
-    fn sm80(&self, instruction: Instruction) -> Workload<'_> {
-        let (a, b) = self.layouts;
-        Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost(), lines: None, needed: 1.0 }
-    }
-
-    fn sm90(&self, instruction: Wgmma) -> sm90::Workload<'_> {
-        let ((a, b), fast_fp8) = (self.layouts, self.arithmetic == Arithmetic::FastFp8);
-        sm90::Workload {
-            problem: self.problem,
-            instruction,
-            a,
-            b,
-            fast_fp8,
-            tree: &self.tree,
-            lines: None,
-            needed: 1.0,
-        }
-    }
-
-    /// The candidates of both families.
-    fn candidates(&self, machine: &Machine) -> Vec<Candidate> {
-        let types = self.tree.types();
-        let wgmma = Wgmma::of(types.a, types.b, self.arithmetic);
-        let of_sm90 = |wgmma| sm90::candidates(machine, &self.sm90(wgmma), &Request::default(), |_| true);
-        let mut all = wgmma.map(of_sm90).unwrap_or_default();
-        let mma = Instruction::of(types.a, types.b, self.arithmetic);
-        all.extend(mma.and_then(|mma| rank(machine, &self.sm80(mma)).ok()).unwrap_or_default());
-        all
+    /// The product, as every family prices it.
+    const fn offer(&self) -> Offer<'_> {
+        Offer { problem: self.problem, layouts: self.layouts, arithmetic: self.arithmetic, tree: &self.tree }
     }
 
     /// The predicted time.
     fn predict(&self, machine: &Machine, kernel: &Kernel) -> Option<f64> {
-        let candidate = match kernel {
-            Kernel::Sm80(mma, tile, split_k) => estimate(machine, &self.sm80(*mma), *tile, *split_k).ok()?,
-            Kernel::Sm90(key, split_k) => sm90::estimate(machine, &self.sm90(key.instruction), key, *split_k),
-        };
-        Some(candidate.microseconds)
+        Some(self.offer().estimate(machine, &kernel.key, kernel.split_k)?.microseconds)
     }
 }
 
 impl Kernel {
     const fn of(candidate: &Candidate) -> Self {
-        match &candidate.key {
-            KernelKey::Sm80(key) => Self::Sm80(key.instruction, key.tile, candidate.split_k),
-            KernelKey::Sm90(key) => Self::Sm90(*key, candidate.split_k),
-        }
+        Self { key: candidate.key, split_k: candidate.split_k }
     }
 }
 
@@ -139,6 +110,7 @@ impl Times {
             };
             // A candidate's text begins with its key and its split of K.
             let known: BTreeMap<String, Kernel> = product
+                .offer()
                 .candidates(machine)
                 .iter()
                 .map(|candidate| (format!("{}; {}; ", candidate.key, candidate.split_k), Kernel::of(candidate)))
@@ -174,8 +146,7 @@ impl Times {
         let depends = |p: &Parameter| {
             [0.5, 1.5].into_iter().any(|factor| self.errors(&p.with(start, factor * p.of(start))) != unchanged)
         };
-        let parameters: Vec<Parameter> =
-            Parameter::all().filter(|p| !KNOWN.contains(&p.name()) && depends(p)).collect();
+        let parameters: Vec<Parameter> = Parameter::all().filter(|p| is_told(p) && depends(p)).collect();
         let with = |changes: &[f64]| {
             let changed = parameters.iter().zip(changes).filter(|(_, change)| **change != 0.0);
             changed.fold(start.clone(), |machine, (p, change)| p.with(&machine, p.of(start) * change.exp()))
@@ -280,7 +251,7 @@ mod tests {
             let mut record =
                 json!({"kind": "candidates", "shape": shape, "layout": "nt", "element": "bf16", "epilogue": epilogue});
             let product = Product::of(&record).expect("a product");
-            let candidates = product.candidates(&Machine::h200());
+            let candidates = product.offer().candidates(&Machine::h200());
             let some = candidates.iter().take(6).chain(candidates.iter().skip(first).step_by(97));
             let rows = some.map(|candidate| {
                 let us = product.predict(truth, &Kernel::of(candidate)).expect("a time") * noise();
@@ -335,7 +306,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(seed);
             let start = Machine::h200();
             let mut truth = start.clone();
-            for parameter in Parameter::all().filter(|p| !KNOWN.contains(&p.name())) {
+            for parameter in Parameter::all().filter(is_told) {
                 let value = parameter.of(&start) * (0.8 * (random.f64() - 0.5)).exp();
                 let value = if parameter.unit().starts_with("of the") { value.min(1.0) } else { value };
                 truth = parameter.with(&truth, value);

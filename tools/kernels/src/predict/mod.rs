@@ -1,5 +1,4 @@
-//! How long a kernel takes, from its machine code: `cargo xtask predict`, for sm_90a on an H200 (`sm90`) and sm_80 on an
-//! A100 (`sm80`).
+//! How long a kernel takes, from its machine code: `cargo xtask predict`, of each family on its GPU (`families`).
 //!
 //! The code says what a warp issues for a k-tile, for a tile and around both (`flow`, `issue`); the key says how many
 //! bytes a stage has, how many stages and teams there are; the problem says how many tiles a block computes. One block is
@@ -8,12 +7,10 @@
 //!
 //! Both ways of a branch are counted, a spinning wait not at all. The error is unknown until a GPU has measured it.
 
-mod block;
+pub(crate) mod block;
 mod flow;
-mod issue;
+pub(crate) mod issue;
 mod report;
-mod sm80;
-mod sm90;
 
 use std::error::Error;
 use std::fmt::Write;
@@ -21,8 +18,7 @@ use std::path::PathBuf;
 
 use epilogue::ElementType;
 use epilogue::evt::Types;
-use epilogue::gemm::sm90::Wgmma;
-use epilogue::gemm::{self, Candidate, Instruction, KernelKey, MAX_EXTENT, Machine, Problem, Workload, rank, source};
+use epilogue::gemm::{Arithmetic, Candidate, KernelKey, MAX_EXTENT, Machine, Offer, Problem, source};
 use epilogue_runtime::{Arch, Compiler, Output, testing};
 use epilogue_testing::headline::HEADLINE;
 use rayon::prelude::*;
@@ -32,68 +28,71 @@ use self::flow::{Flow, Parts};
 use self::issue::{Unit, Work};
 use self::report::{json, line, report};
 use super::epilogues::{bias_gelu_residual, everything, plain, residual, row_reduction};
+use super::families::{self, FAMILIES, Family};
 use super::gate::Gate;
 use super::sass::Sass;
 use super::shapes::PACKED;
 
 /// Clocks from the launch to a block's first instruction, and from the last store until it is seen: estimates.
-const LAUNCH: f64 = 500.0;
-const DRAIN: f64 = 600.0;
+pub(crate) const LAUNCH: f64 = 500.0;
+pub(crate) const DRAIN: f64 = 600.0;
 /// Clocks from the end of a product until its sums can be read, or its stage loaded again: an estimate.
-const RELEASE: f64 = 60.0;
+pub(crate) const RELEASE: f64 = 60.0;
 
 /// What is predicted: a product of bf16 with an epilogue, and the kernel for it on its GPU.
-struct Subject {
-    arch: Arch,
-    machine: Machine,
-    problem: Problem,
-    tree: epilogue::evt::ValidTree,
-    candidate: Candidate,
+pub(crate) struct Subject {
+    pub(crate) arch: Arch,
+    /// The GPU's name.
+    pub(crate) gpu: &'static str,
+    pub(crate) machine: Machine,
+    pub(crate) problem: Problem,
+    pub(crate) tree: epilogue::evt::ValidTree,
+    pub(crate) candidate: Candidate,
 }
 
 /// The code of a kernel in its parts, as work.
-struct Code {
-    parts: Parts,
-    prologue: Work,
+pub(crate) struct Code {
+    pub(crate) parts: Parts,
+    pub(crate) prologue: Work,
     /// For one k-tile.
-    product: Work,
+    pub(crate) product: Work,
     /// Turns of the loop of products for one k-tile.
-    turns: f64,
-    tile: Work,
-    producer: Work,
+    pub(crate) turns: f64,
+    pub(crate) tile: Work,
+    pub(crate) producer: Work,
     /// After the last tile.
-    end: Work,
+    pub(crate) end: Work,
 }
 
 /// Clocks for which one k-tile keeps each part of a multiprocessor busy, and its bytes.
-struct Stage {
-    tensor: f64,
-    shared: f64,
-    issue: f64,
-    l2: f64,
-    memory: f64,
-    l2_bytes: f64,
-    memory_bytes: f64,
+pub(crate) struct Stage {
+    pub(crate) tensor: f64,
+    pub(crate) shared: f64,
+    pub(crate) issue: f64,
+    pub(crate) l2: f64,
+    pub(crate) memory: f64,
+    pub(crate) l2_bytes: f64,
+    pub(crate) memory_bytes: f64,
 }
 
 /// A prediction.
-struct Prediction {
-    timeline: Timeline,
+pub(crate) struct Prediction {
+    pub(crate) timeline: Timeline,
     /// Warps of a team on each scheduler, and teams: of warpgroups, or of blocks that share a multiprocessor.
-    warps: f64,
-    teams: usize,
-    stage: Stage,
+    pub(crate) warps: f64,
+    pub(crate) teams: usize,
+    pub(crate) stage: Stage,
     /// Clocks of a tile's epilogue, and what limits it.
-    epilogue: (f64, &'static str),
+    pub(crate) epilogue: (f64, &'static str),
     /// Clocks in a microsecond.
-    clocks_per_us: f64,
+    pub(crate) clocks_per_us: f64,
     /// Microseconds by which the power limit makes the products longer.
-    power: f64,
-    limiter: &'static str,
+    pub(crate) power: f64,
+    pub(crate) limiter: &'static str,
 }
 
 impl Subject {
-    fn of(arch: Arch, mnk: [usize; 3], epilogue: &str, named: &str) -> Result<Self, Box<dyn Error>> {
+    fn of(family: &dyn Family, mnk: [usize; 3], epilogue: &str, named: &str) -> Result<Self, Box<dyn Error>> {
         let tree = match epilogue {
             "plain" => plain(),
             "residual" => residual(),
@@ -110,38 +109,18 @@ impl Subject {
         if let Some(extent) = mnk.into_iter().find(|extent| !(1..=MAX_EXTENT).contains(extent)) {
             return Err(format!("an extent is {extent}; it must be from 1 to {MAX_EXTENT}").into());
         }
-        let (machine, candidates) = if arch == Arch::SM_80 {
-            let (instruction, epilogue) = (Instruction::MmaBf16, tree.cost());
-            let workload = Workload { problem, instruction, a: PACKED, b: PACKED, epilogue, lines: None, needed: 1.0 };
-            (Machine::a100(), rank(&Machine::a100(), &workload)?)
-        } else {
-            let (instruction, fast_fp8) = (Wgmma::Bf16, false);
-            let workload = gemm::sm90::Workload {
-                problem,
-                instruction,
-                a: PACKED,
-                b: PACKED,
-                fast_fp8,
-                tree: &tree,
-                lines: None,
-                needed: 1.0,
-            };
-            (Machine::h200(), gemm::sm90::rank(&Machine::h200(), &workload, |_| true))
-        };
+        let offer = Offer { problem, layouts: (PACKED, PACKED), arithmetic: Arithmetic::Exact, tree: &tree };
+        let (arch, (gpu, machine)) = (family.arch(), family.gpu());
+        let candidates = offer.candidates_of(arch, &machine);
         let candidate = candidates.into_iter().find(|candidate| candidate.to_string().contains(named));
         let candidate = candidate.ok_or_else(|| {
             format!("no kernel for {arch} of this product has `{named}` in its name: ask for another")
         })?;
-        Ok(Self { arch, machine, problem, tree, candidate })
-    }
-
-    /// The GPU's name.
-    fn gpu(&self) -> &'static str {
-        if self.arch == Arch::SM_80 { "A100" } else { "H200" }
+        Ok(Self { arch, gpu, machine, problem, tree, candidate })
     }
 
     /// The share of a tile's rows or columns that there are: nothing is loaded for the others.
-    fn inside(extent: usize, tile: usize) -> f64 {
+    pub(crate) fn inside(extent: usize, tile: usize) -> f64 {
         extent as f64 / (extent.div_ceil(tile).max(1) * tile) as f64
     }
 
@@ -164,16 +143,7 @@ impl Code {
         let code = sass.instructions();
         let of = |places: &[usize]| Work::of(places.iter().map(|place| &code[*place]));
         let product = of(&parts.product);
-        let turns = match key {
-            // Instructions of 32 bytes of K make a stage, for every 64 rows of a warpgroup.
-            KernelKey::Sm90(key) => {
-                let per_stage = 4 * key.tile.warpgroup_rows() / 64;
-                per_stage as f64 / product.counts[Unit::Tensor as usize].max(1) as f64
-            }
-            KernelKey::Sm80(key) => {
-                (key.tile.warp_m * key.tile.warp_n * key.tile.k) as f64 / product.multiply_adds.max(1.0)
-            }
-        };
+        let turns = families::kernel(key).turns(&product);
         let (prologue, tile, producer) = (of(&parts.prologue), of(&parts.tile), of(&parts.producer));
         let end = of(&parts.end);
         Ok(Self { parts, prologue, product, turns, tile, producer, end })
@@ -182,14 +152,11 @@ impl Code {
 
 /// Predicts a kernel's time on its GPU.
 fn predict(s: &Subject, code: &Code) -> Prediction {
-    match &s.candidate.key {
-        KernelKey::Sm90(key) => sm90::predict(s, key, code),
-        KernelKey::Sm80(key) => sm80::predict(s, key, code),
-    }
+    families::kernel(&s.candidate.key).predict(s, code)
 }
 
 /// What limits the time: of its parts the largest, and of that what is slowest.
-fn limiter(timeline: &Timeline, stage: &Stage, epilogue: &'static str, power: bool) -> &'static str {
+pub(crate) fn limiter(timeline: &Timeline, stage: &Stage, epilogue: &'static str, power: bool) -> &'static str {
     let largest = timeline.shares.iter().fold(("", 0.0), |most, one| if one.1 > most.1 { *one } else { most });
     match largest.0 {
         "products" if power => "the power limit",
@@ -216,8 +183,8 @@ fn gate() -> Result<Gate, Box<dyn Error>> {
 /// The headline shapes with the prediction beside the model's, as text.
 pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let of = |(arch, mnk)| Subject::of(arch, mnk, "plain", "").map_err(|error| format!("{mnk:?}: {error}"));
-    let shapes = [Arch::SM_90A, Arch::SM_80].into_iter().flat_map(|arch| HEADLINE.map(|mnk| (arch, mnk)));
+    let of = |(family, mnk)| Subject::of(family, mnk, "plain", "").map_err(|error| format!("{mnk:?}: {error}"));
+    let shapes = FAMILIES.into_iter().rev().flat_map(|family| HEADLINE.map(|mnk| (family, mnk)));
     let subjects = shapes.map(of).collect::<Result<Vec<_>, _>>()?;
     // Several have one kernel; others differ in what their names leave out, such as arguments without tensor copies.
     let mut kernels: Vec<&Subject> = Vec::new();
@@ -234,7 +201,7 @@ pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
     let mut table = String::new();
     for (i, subject) in subjects.iter().enumerate() {
         if i.is_multiple_of(HEADLINE.len()) {
-            let title = format!("== kernels for {} on an {} ==", subject.arch, subject.gpu());
+            let title = format!("== kernels for {} on an {} ==", subject.arch, subject.gpu);
             writeln!(table, "{}{title}", if i == 0 { "" } else { "\n" }).map_err(|e| text(&e))?;
         }
         let (_, code) =
@@ -246,18 +213,12 @@ pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
 
 /// `predict [MxNxK] [--arch sm_80|sm_90a] [--epilogue NAME] [--named TEXT] [--timeline FILE]`: one product, or the headline's.
 pub(crate) fn print(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let (mut mnk, mut arch, mut epilogue, mut named, mut timeline) = (None, Arch::SM_90A, "plain", "", None);
+    let (mut mnk, mut family, mut epilogue, mut named, mut timeline) = (None, families::newest(), "plain", "", None);
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(argument) = rest.next() {
         let mut value = |what: &str| rest.next().ok_or_else(|| format!("{argument} takes {what}"));
         match argument {
-            "--arch" => {
-                arch = match value("sm_80 or sm_90a")? {
-                    "sm_80" => Arch::SM_80,
-                    "sm_90a" => Arch::SM_90A,
-                    other => return Err(format!("--arch takes sm_80 or sm_90a; {other} was given").into()),
-                }
-            }
+            "--arch" => family = families::named(rest.next())?,
             "--epilogue" => epilogue = value("an epilogue's name")?,
             "--named" => named = value("a part of a kernel's name")?,
             "--timeline" => timeline = Some(PathBuf::from(value("a file")?)),
@@ -278,7 +239,7 @@ pub(crate) fn print(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         print!("{}", headline(&gate)?);
         return Ok(());
     };
-    let subject = Subject::of(arch, mnk, epilogue, named)?;
+    let subject = Subject::of(family, mnk, epilogue, named)?;
     let code = Code::of(&subject.disassembled(&gate)?, &subject.candidate.key)?;
     let prediction = predict(&subject, &code);
     print!("{}", report(&subject, &code, &prediction)?);
@@ -302,7 +263,7 @@ mod tests {
     const SMALL: &str = include_str!("small.sass");
 
     fn small(mnk: [usize; 3]) -> (Subject, Code) {
-        let subject = Subject::of(Arch::SM_90A, mnk, "plain", "64x64 by one warpgroup").expect("such a kernel");
+        let subject = Subject::of(families::newest(), mnk, "plain", "64x64 by one warpgroup").expect("such a kernel");
         let code = Code::of(&Sass::parse(SMALL), &subject.candidate.key).expect("a loop of products");
         (subject, code)
     }

@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::fmt::Write;
 
-use epilogue::gemm::{KernelKey, SplitK};
+use epilogue::gemm::SplitK;
 use epilogue_runtime::Arch;
 
 use super::issue::{Unit, Work};
 use super::{Code, Prediction, Stage, Subject, predict};
+use crate::families;
 
 /// From this difference to the model's time on, in percent, the table of the headline's shapes says why.
 const MUCH: f64 = 15.0;
@@ -30,7 +31,7 @@ const OVERLAPPED: &str = "with so little K the epilogue is a sixth of a block's 
 /// A prediction for a person to read.
 pub(super) fn report(s: &Subject, code: &Code, prediction: &Prediction) -> Result<String, Box<dyn Error>> {
     let (warps, teams) = (prediction.warps, prediction.teams);
-    let mut text = format!("{} on an {}\n{}; {}\n", s.name(), s.gpu(), s.candidate.key, s.candidate.split_k);
+    let mut text = format!("{} on an {}\n{}; {}\n", s.name(), s.gpu, s.candidate.key, s.candidate.split_k);
     let count = |work: &Work| {
         let named = Unit::ALL.iter().zip(work.counts).filter(|(_, count)| *count > 0);
         let list: Vec<String> = named.map(|((_, name), count)| format!("{count} {name}")).collect();
@@ -97,10 +98,7 @@ pub(super) fn line(subject: &Subject, code: &Code) -> Result<String, std::fmt::E
     let parts = prediction.timeline.shares.iter().map(|(name, clocks)| (*name, us_of(*clocks)));
     let parts = parts.chain([("the power limit", prediction.power)]).filter(|(_, us)| *us > 0.0);
     let parts = parts.map(|(name, us)| format!("{name} {us:.1}"));
-    let tile = match &subject.candidate.key {
-        KernelKey::Sm90(key) => key.tile.to_string(),
-        KernelKey::Sm80(key) => key.tile.to_string(),
-    };
+    let tile = families::kernel(&subject.candidate.key).tile();
     let split_k = subject.candidate.split_k;
     let split = if split_k == SplitK::None { String::new() } else { format!(", {split_k}") };
     let difference = 100.0 * (us / model - 1.0);

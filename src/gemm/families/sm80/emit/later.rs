@@ -1,9 +1,10 @@
 //! The text of the kernels of later phases.
 
-use super::visitor::VisitorText;
+use super::NAMESPACE;
 use crate::evt::Computation;
 use crate::expr::cuda::element_name;
 use crate::gemm::emit::arguments::FamilyHeaders;
+use crate::gemm::emit::rows::RowVisitor;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
@@ -35,7 +36,7 @@ pub(crate) fn emit(
     }
     kernel.definitions();
     kernel.parameters("sm80::LaterCommon common;", &format!("sizeof(sm80::LaterCommon) == {LATER_COMMON_BYTES}"));
-    VisitorText::write(&mut kernel.code, &kernel.epilogue, kernel.tail.as_ref(), false);
+    RowVisitor::write(&mut kernel.code, NAMESPACE, &kernel.epilogue, kernel.tail.as_ref(), false);
     let call = "sm80::later<epilogue::Config, epilogue::Visitor>";
     kernel.finish(symbol, &LaterKey::THREADS.to_string(), call)
 }

@@ -1,17 +1,19 @@
 //! Writes the kernels for sm_80 and later.
 
 pub(crate) mod later;
-mod visitor;
 
-use self::visitor::VisitorText;
 use crate::cuda::Writer;
 use crate::evt::Computation;
 use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::needed;
+use crate::gemm::emit::rows::RowVisitor;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::families::sm80::kernel::{Sm80Key, Tile};
 use crate::gemm::kernel::{ArgumentViews, PatchKind, ReadingShape, SplitKind};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
+
+/// The family in device code.
+const NAMESPACE: &str = "sm80";
 
 /// Writes a kernel.
 pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews), symbol: &str) -> Emitted {
@@ -50,7 +52,7 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews)
         needed::specialisation(&mut kernel.code, tree);
     }
     let of_rows = key.reading.divides_rows();
-    VisitorText::write(&mut kernel.code, &kernel.epilogue, kernel.tail.as_ref(), of_rows);
+    RowVisitor::write(&mut kernel.code, NAMESPACE, &kernel.epilogue, kernel.tail.as_ref(), of_rows);
     let over_groups = match tree.reductions().any(|(.., reduction)| reduction.batch) {
         _ if !of_rows => "",
         true => ", true",

@@ -1,12 +1,12 @@
-//! The time of a kernel for sm_80 on an A100. A block is a tile, all of its warps load and multiply, and blocks share a
+//! The time of a kernel on an A100. A block is a tile, all of its warps load and multiply, and blocks share a
 //! multiprocessor: the products of one run during the epilogue of another. Where there is room for one block only, each
 //! tile begins with a block's start.
 
 use epilogue::gemm::sm90::Stream;
 use epilogue::gemm::{Sm80Key, SplitK};
 
-use super::block::{self, Pace};
-use super::{Code, DRAIN, LAUNCH, Prediction, RELEASE, Stage, Subject, limiter};
+use crate::predict::block::{self, Pace};
+use crate::predict::{Code, DRAIN, LAUNCH, Prediction, RELEASE, Stage, Subject, limiter};
 
 /// Multiply-adds of 16-bit types per clock of a multiprocessor (A100 whitepaper, table 3).
 const RATE: f64 = 1024.0;

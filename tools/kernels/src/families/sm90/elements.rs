@@ -3,18 +3,19 @@
 //! The largest cooperative tile of 128x256 has 128 accumulators per thread, and its epilogue is unrolled. So the cost
 //! of an element is the number of instructions beyond those of the kernel without an epilogue, divided by 128.
 
-use std::fmt;
+use std::fmt::Display;
 
 use epilogue::evt::{BroadcastClass, Tree, TreeBuilder, Types};
 use epilogue::expr::Function;
-use epilogue::gemm::sm90::{self, Cluster, Schedule, Wgmma};
+use epilogue::gemm::sm90::{Cluster, Request, Schedule, Tile, Wgmma, Workload, candidates};
 use epilogue::gemm::{Machine, Major, OperandLayout, Problem, SplitK, source};
 use epilogue::ops;
 use epilogue_runtime::{Arch, Output};
 
-use super::epilogues::{bias_gelu_residual, cross_entropy, plain, random};
-use super::gate::Gate;
-use super::sass::Sass;
+use crate::epilogues::{bias_gelu_residual, cross_entropy, plain, random};
+use crate::families::Measured;
+use crate::gate::Gate;
+use crate::sass::Sass;
 
 /// An epilogue's name, and the most instructions per element with outputs of bf16 and of f16.
 const LIMITS: [(&str, [f64; 2]); 20] = [
@@ -39,28 +40,6 @@ const LIMITS: [(&str, [f64; 2]); 20] = [
     ("random", [22.0, 22.0]),
     ("cross_entropy", [31.5, 31.5]),
 ];
-
-/// The instructions that an epilogue takes.
-pub(crate) struct Measured {
-    name: &'static str,
-    instruction: Wgmma,
-    per_element: f64,
-    limit: f64,
-}
-
-impl Measured {
-    /// Whether it takes more than the limit.
-    pub(crate) fn exceeds(&self) -> bool {
-        self.per_element > self.limit
-    }
-}
-
-impl fmt::Display for Measured {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, instruction, per_element, limit } = self;
-        write!(f, "{per_element:>5.1} instructions an element (at most {limit})  {name} {instruction}")
-    }
-}
 
 fn function(name: &str) -> Option<&'static Function> {
     let all = [
@@ -102,20 +81,20 @@ fn tree(name: &str) -> Tree {
 
 /// Instructions of the kernel for a tree.
 fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, String> {
-    let text = |error: &dyn fmt::Display| format!("{}: {error}", tree.name());
+    let text = |error: &dyn Display| format!("{}: {error}", tree.name());
     let (a, b) = instruction.elements();
     let valid = tree.validate(Types::new(a, b)).map_err(|e| text(&e))?;
-    let is_meant = |t: &&sm90::Tile| (t.rows, t.columns, t.schedule) == (128, 256, Schedule::Cooperative);
-    let request = sm90::Request {
-        tile: sm90::Tile::all().iter().find(is_meant).copied(),
+    let is_meant = |t: &&Tile| (t.rows, t.columns, t.schedule) == (128, 256, Schedule::Cooperative);
+    let request = Request {
+        tile: Tile::all().iter().find(is_meant).copied(),
         swap_ab: Some(false),
         cluster: Some(Cluster { m: 2, n: 1 }),
         split_k: Some(SplitK::None),
-        ..sm90::Request::default()
+        ..Request::default()
     };
     let packed = OperandLayout::packed(Major::K);
     let problem = Problem::new(4096, 4096, 4096);
-    let workload = sm90::Workload {
+    let workload = Workload {
         problem,
         instruction,
         a: packed,
@@ -125,7 +104,7 @@ fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, S
         lines: None,
         needed: 1.0,
     };
-    let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
+    let candidates = candidates(&Machine::h100(), &workload, &request, |_| true);
     let best = candidates.first().ok_or_else(|| text(&"there is no such kernel"))?;
     let source = source(&valid, &best.key).map_err(|e| text(&e))?;
     let compiled = gate.compiler.compile(&source, Arch::SM_90A, Output::Cubin).map_err(|e| text(&e))?;
@@ -140,7 +119,7 @@ fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, S
 }
 
 /// Counts the instructions of all of them; an empty list if there is no nvdisasm.
-pub(crate) fn measure(gate: &Gate) -> Result<Vec<Measured>, String> {
+pub(super) fn measure(gate: &Gate) -> Result<Vec<Measured>, String> {
     if gate.nvdisasm.is_none() {
         return Ok(Vec::new());
     }
@@ -150,7 +129,7 @@ pub(crate) fn measure(gate: &Gate) -> Result<Vec<Measured>, String> {
         for (name, limits) in LIMITS {
             let with = instructions(gate, &tree(name), instruction)?;
             let per_element = with.saturating_sub(bare) as f64 / 128.0;
-            all.push(Measured { name, instruction, per_element, limit: limits[i] });
+            all.push(Measured { name, instruction: instruction.to_string(), per_element, limit: limits[i] });
         }
     }
     Ok(all)

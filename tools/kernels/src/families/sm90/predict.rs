@@ -1,10 +1,10 @@
-//! Predictions of kernels for sm_90a.
+//! The time of a kernel on an H200.
 
 use epilogue::gemm::sm90::{Cluster, Schedule, Sm90Key, Stream};
 use epilogue::gemm::{Machine, SplitK};
 
-use super::block::{self, Pace, Timeline};
-use super::{Code, DRAIN, LAUNCH, Prediction, RELEASE, Stage, Subject, limiter};
+use crate::predict::block::{self, Pace, Timeline};
+use crate::predict::{Code, DRAIN, LAUNCH, Prediction, RELEASE, Stage, Subject, limiter};
 
 /// Warpgroups that share a tile, and teams of them.
 const fn teams(key: &Sm90Key) -> (usize, usize) {

@@ -1,10 +1,11 @@
-//! What each knob of the kernels for sm_90a gains, and the measurements to which the cost model's constants are fitted.
+//! What each knob of a family's kernels gains (a file each), and the measurements to which the cost model's constants are fitted.
+
+mod sm90;
 
 use std::cell::RefCell;
 
 use epilogue::evt::Tree;
-use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Sm90Key};
-use epilogue::gemm::{Builder, Candidate, KernelKey, SplitK};
+use epilogue::gemm::{Builder, Candidate, KernelKey};
 use epilogue::{Device, ElementType, Gemm};
 use serde_json::{Value, json};
 
@@ -186,18 +187,14 @@ fn autotune(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
 fn knobs(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
     let device = &machine.device;
     let model = race.model(device)?;
-    let Some((key, split_k)) = model.choice().kernel().and_then(|chosen| match chosen.key {
-        KernelKey::Sm90(key) => Some((key, chosen.split_k)),
-        KernelKey::Sm80(_) => None,
-    }) else {
-        return Ok(vec![
-            json!({"kind": "skipped", "why": "the model chose no kernel for sm_90a, which have these knobs"}),
-        ]);
-    };
+    let turns = model.choice().kernel().map(turns).unwrap_or_default();
+    if turns.is_empty() {
+        return Ok(vec![json!({"kind": "skipped", "why": "the family of the chosen kernel has no knobs of its own"})]);
+    }
     let (mut builders, mut turned) = (Vec::new(), vec![("none", String::new())]);
     let mut refused = Vec::new();
-    for Turn { knob, value, request, dependent } in turns(&key, split_k) {
-        let builder = builder(device, race.tree.clone(), race.shape).sm90(request).dependent_launch(dependent);
+    for Turn { knob, value, turned: with } in turns {
+        let builder = with(builder(device, race.tree.clone(), race.shape));
         match builder.choose() {
             Ok(_) => {
                 builders.push(builder);
@@ -224,67 +221,14 @@ fn knobs(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
 struct Turn {
     knob: &'static str,
     value: String,
-    request: Request,
-    dependent: bool,
+    /// Turns the knob of a plan, and fixes the others.
+    turned: Box<dyn Fn(Builder) -> Builder>,
 }
 
-/// Every value of every knob, except those that the kernel has.
-fn turns(key: &Sm90Key, split_k: SplitK) -> Vec<Turn> {
-    let pinned = Request {
-        tile: Some(key.tile),
-        swap_ab: Some(key.swap_ab),
-        stages: Some(key.stages),
-        cluster: Some(key.cluster),
-        raster: Some(key.raster),
-        pending: Some(key.pending),
-        picked: Some(key.reading.is_picked()),
-        hints: Some(key.hints),
-        split_k: Some(split_k),
-        staging: Some(key.staging),
-    };
-    let mut turns = Vec::new();
-    let mut turn = |knob, value: String, request: Request| {
-        if request != pinned {
-            turns.push(Turn { knob, value, request, dependent: false });
-        }
-    };
-    for pending in [0, 1] {
-        turn("pending", pending.to_string(), Request { pending: Some(pending), ..pinned });
+/// Every value of every knob that the family of a kernel has, except those that the kernel has.
+fn turns(candidate: &Candidate) -> Vec<Turn> {
+    match &candidate.key {
+        KernelKey::Sm90(key) => sm90::turns(key, candidate.split_k),
+        KernelKey::Sm80(_) => Vec::new(),
     }
-    for (m, n) in [(1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2)] {
-        turn("cluster", format!("{m}x{n}"), Request { cluster: Some(Cluster { m, n }), ..pinned });
-    }
-    for (a, b, outputs) in [
-        (Hint::Normal, Hint::Normal, Hint::Normal),
-        (Hint::Normal, Hint::Normal, Hint::First),
-        (Hint::First, Hint::Last, Hint::Normal),
-        (Hint::Last, Hint::First, Hint::Normal),
-        (Hint::Last, Hint::Last, Hint::First),
-    ] {
-        let hints = Hints { a, b, outputs };
-        turn("hints", format!("a {a:?}, b {b:?}, outputs {outputs:?}"), Request { hints: Some(hints), ..pinned });
-    }
-    let splits = [
-        SplitK::None,
-        SplitK::Stream,
-        SplitK::Serial(2),
-        SplitK::Parallel(2),
-        SplitK::Serial(4),
-        SplitK::Parallel(4),
-        SplitK::Parallel(8),
-    ];
-    for split_k in splits {
-        turn("split", split_k.to_string(), Request { split_k: Some(split_k), ..pinned });
-    }
-    for stages in 2..=8 {
-        turn("stages", stages.to_string(), Request { stages: Some(stages), ..pinned });
-    }
-    for along_n in [false, true] {
-        for group in [1, 4, 8, 16, 64] {
-            let value = format!("groups of {group} along {}", if along_n { "N" } else { "M" });
-            turn("raster", value, Request { raster: Some(Raster { group, along_n }), ..pinned });
-        }
-    }
-    turns.push(Turn { knob: "dependent launch", value: "on".into(), request: pinned, dependent: true });
-    turns
 }

@@ -7,11 +7,13 @@
 use std::error::Error;
 use std::fmt::Write;
 
-use epilogue::gemm::sm90::{self, Cluster, Request, Schedule, Sm90Key, Staging, Tile};
-use epilogue::gemm::{Candidate, Machine, Problem, SplitK};
+use epilogue::gemm::sm90::{
+    Cluster, Request, Schedule, Sm90Key, Staging, Tile, Workload, candidates, estimate, has_room,
+};
+use epilogue::gemm::{Arithmetic, Candidate, KernelKey, Machine, Problem, SplitK};
 
 use super::deep_gemm::{self, Pick};
-use super::shapes::{self, Shape};
+use crate::shapes::{PACKED, Shape};
 
 /// Within this share of the time the model calls two kernels equal: it is not exact enough to tell more.
 const TIE: f64 = 0.03;
@@ -27,12 +29,19 @@ fn pick(text: &str) -> Option<Pick> {
     Some(Pick { tile, cluster, stages: None })
 }
 
+/// What a candidate is.
+fn key(candidate: &Candidate) -> Result<(&Sm90Key, SplitK), Box<dyn Error>> {
+    let KernelKey::Sm90(key) = &candidate.key else { return Err("a kernel of another family".into()) };
+    Ok((key, candidate.split_k))
+}
+
 /// The libraries that have a choice for a shape: their names and choices.
 fn picks(shape: &Shape) -> Vec<(&'static str, Pick)> {
     let mut all = Vec::new();
-    let has_kernel = shape.types != "e4m3 fast" && !shape.instruction.converts_b();
+    let types = shape.tree.types();
+    let has_kernel = shape.types != "e4m3 fast" && types.a == types.b;
     if shape.epilogue == "plain" && has_kernel {
-        let pick = deep_gemm::choose(shape.problem, shape.instruction.sizes().0);
+        let pick = deep_gemm::choose(shape.problem, types.a.size());
         all.extend(pick.map(|pick| ("DeepGEMM", pick)));
     }
     let name = if shape.others.starts_with("cuBLAS") { "cuBLAS" } else { "CUTLASS" };
@@ -48,7 +57,16 @@ fn priced(shape: &Shape, ours: &Sm90Key, pick: &Pick) -> Option<Candidate> {
     let rows = rows.max(64);
     let schedules =
         [(Schedule::Cooperative, (rows / 64).clamp(1, 2)), (Schedule::Cooperative, 3), (Schedule::PingPong, 2)];
-    let workload = shape.workload();
+    let workload = Workload {
+        problem: shape.problem,
+        instruction: ours.instruction,
+        a: PACKED,
+        b: PACKED,
+        fast_fp8: shape.arithmetic == Arithmetic::FastFp8,
+        tree: &shape.tree,
+        lines: None,
+        needed: 1.0,
+    };
     let of = |(schedule, consumers): (Schedule, usize)| {
         let tile = Tile { rows, columns, schedule, consumers };
         let holds = tile.warpgroup_rows().is_multiple_of(64) && tile.accumulator_registers() <= 192;
@@ -59,7 +77,7 @@ fn priced(shape: &Shape, ours: &Sm90Key, pick: &Pick) -> Option<Candidate> {
         if Tile::all().contains(&tile) {
             let request =
                 Request { tile: Some(tile), swap_ab, cluster, split_k: Some(SplitK::None), ..Request::default() };
-            return sm90::candidates(&machine, &workload, &request, |_| true).into_iter().next();
+            return candidates(&machine, &workload, &request, |_| true).into_iter().next();
         }
         // A tile that is not among ours.
         let step = [64, 32, 16, 8].into_iter().find(|step| columns.is_multiple_of(*step))?;
@@ -68,7 +86,7 @@ fn priced(shape: &Shape, ours: &Sm90Key, pick: &Pick) -> Option<Candidate> {
         let split_k = SplitK::None.into();
         let cluster = pick.cluster;
         let key = Sm90Key { tile, swap_ab: false, cluster, stages, staging, split_k, direct: 0, ..*ours };
-        Some(sm90::estimate(&machine, &workload, &key, SplitK::None))
+        Some(estimate(&machine, &workload, &key, SplitK::None))
     };
     schedules.into_iter().filter_map(of).min_by(|x, y| x.microseconds.total_cmp(&y.microseconds))
 }
@@ -80,7 +98,7 @@ fn rounding(candidate: &Candidate) -> f64 {
 
 /// Why the model chooses ours, or that it hardly matters.
 fn reason(ours: &Candidate, theirs: &Candidate, problem: &Problem) -> Result<String, Box<dyn Error>> {
-    let ((own, split_k), (other, _)) = (shapes::key(ours)?, shapes::key(theirs)?);
+    let ((own, split_k), (other, _)) = (key(ours)?, key(theirs)?);
     let slower = theirs.microseconds / ours.microseconds - 1.0;
     let alike = own.product_tile() == other.product_tile() && split_k == SplitK::None;
     if alike && own.cluster == other.cluster {
@@ -91,7 +109,7 @@ fn reason(ours: &Candidate, theirs: &Candidate, problem: &Problem) -> Result<Str
         return Ok(format!("{percent}: a tie"));
     }
     if slower < 0.0 {
-        let why = if !sm90::has_room(theirs) {
+        let why = if !has_room(theirs) {
             "no candidate, because its consumers lack registers for FP8's second sums"
         } else if problem.m < 64 && !other.swap_ab {
             "no candidate, because fewer than 64 rows are taken by kernels whose rows are N"
@@ -117,7 +135,7 @@ fn reason(ours: &Candidate, theirs: &Candidate, problem: &Problem) -> Result<Str
 }
 
 /// The comparison as text.
-pub(crate) fn table() -> Result<String, Box<dyn Error>> {
+pub(super) fn table() -> Result<String, Box<dyn Error>> {
     let mut text = String::from(
         "# The model's choices for an H200 beside other libraries' (rows and columns of a tile, blocks of a cluster), with\n\
          # the model's word on the other's kernel. CUTLASS chooses by nvMatmulHeuristics; DeepGEMM by the bytes through\n\
@@ -126,9 +144,9 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
     );
     let (mut same, mut ties, mut slower, mut faster) = (0, 0, 0, 0);
     for shape in Shape::all()? {
-        let ranked = shape.ranked(&Machine::h200())?;
+        let ranked = shape.ranked(&super::Sm90)?;
         let ours = &ranked[0];
-        let (key, split_k) = shapes::key(ours)?;
+        let (key, split_k) = key(ours)?;
         let of = |(m, n): (usize, usize), cluster: Cluster| format!("{m}x{n} in {}x{}", cluster.m, cluster.n);
         let mut lines = String::new();
         for (name, pick) in picks(&shape) {

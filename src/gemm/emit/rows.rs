@@ -1,4 +1,8 @@
-//! Writes the visitor of a kernel for sm_80 and later, which calls the function of one element for each accumulator.
+//! Writes the visitor of rows: a lane has neighbouring columns of one row at a time, and calls the function of one element for
+//! each.
+//!
+//! A family uses it if its lanes get whole rows, from registers, shared memory or memory. Its namespace has `Problem`, `Work`,
+//! `Walk` and the reductions, as `src/device/sm80/reduce.cuh` and `scheduler.cuh` define them.
 //!
 //! The function of one element has the tree's own names, which are the user's. The visitor's names are chosen here;
 //! those for a value or an argument of the tree have a leading `_`, which no name of the tree has.
@@ -26,8 +30,9 @@ struct Read {
 }
 
 /// Writes a visitor.
-pub(super) struct VisitorText<'a> {
+pub(crate) struct RowVisitor<'a> {
     tree: &'a ValidTree,
+    family: &'a str,
     epilogue: &'a EpilogueText<'a>,
     /// Whether rows are of groups.
     grouped: bool,
@@ -35,14 +40,16 @@ pub(super) struct VisitorText<'a> {
     code: &'a mut Writer,
 }
 
-impl<'a> VisitorText<'a> {
-    pub(super) fn write(
+impl<'a> RowVisitor<'a> {
+    /// Writes it for a kernel of a family, which is its namespace in the device code.
+    pub(crate) fn write(
         code: &'a mut Writer,
+        family: &'a str,
         epilogue: &'a EpilogueText<'a>,
         tail: Option<&'a Tail<'a>>,
         grouped: bool,
     ) {
-        let mut this = Self { tree: epilogue.tree, epilogue, grouped, tail, code };
+        let mut this = Self { tree: epilogue.tree, family, epilogue, grouped, tail, code };
         this.members();
         this.constructor();
         for (i, (sweep, element)) in epilogue.sweeps.iter().enumerate() {
@@ -102,8 +109,9 @@ impl<'a> VisitorText<'a> {
     }
 
     fn members(&mut self) {
+        let family = self.family;
         writeln! { self.code, "
-            // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
+            // Feeds the function of one element with rows of the tile; see {family}/epilogue.cuh.
             struct Visitor {{
                 static constexpr int V = Config::VECTOR;
                 static constexpr int SWEEPS = {};
@@ -131,8 +139,8 @@ impl<'a> VisitorText<'a> {
         }
         writeln! { self.code, "
             const Arguments& arguments;
-            const sm80::Problem& problem;
-            const sm80::{}& work;
+            const {family}::Problem& problem;
+            const {family}::{}& work;
             const int n;  // this lane's first column", self.work() }
         for Read { name, ty, .. } in self.read(&[ParameterClass::RowVector]) {
             writeln!(self.code, "{ty} {name}[V];");
@@ -149,7 +157,7 @@ impl<'a> VisitorText<'a> {
         for (i, _, reduction) in self.tree.reductions() {
             let (op, ty) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
             let class = reduction_class(reduction.axis);
-            writeln!(self.code, "sm80::{class}<Config, {op}, {ty}, {i}> reduction{i};");
+            writeln!(self.code, "{family}::{class}<Config, {op}, {ty}, {i}> reduction{i};");
         }
         let mut number = self.tree.outputs().len();
         for (sweep, _) in &self.epilogue.sweeps {
@@ -159,7 +167,7 @@ impl<'a> VisitorText<'a> {
                 };
                 let (op, ty) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
                 let (class, name) = (reduction_class(reduction.axis), self.name(id));
-                writeln!(self.code, "sm80::{class}<Config, {op}, {ty}, {number}> _{name};");
+                writeln!(self.code, "{family}::{class}<Config, {op}, {ty}, {number}> _{name};");
                 number += 1;
             }
         }
@@ -183,10 +191,10 @@ impl<'a> VisitorText<'a> {
     }
 
     fn constructor(&mut self) {
-        let work = self.work();
+        let (family, work) = (self.family, self.work());
         writeln!(
             self.code,
-            "__device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::{work}& work, int column)"
+            "__device__ __forceinline__ Visitor(const Parameters& parameters, const {family}::{work}& work, int column)"
         );
         match self.tail {
             Some(_) => writeln!(self.code, "    : parameters(parameters),\n      arguments(parameters.arguments),"),
@@ -395,6 +403,7 @@ impl<'a> VisitorText<'a> {
     }
 
     fn finish(&mut self) {
+        let family = self.family;
         writeln!(self.code, "__device__ __forceinline__ void finish() {{");
         let reductions: Vec<_> = self.tree.reductions().collect();
         if !reductions.is_empty() {
@@ -412,7 +421,7 @@ impl<'a> VisitorText<'a> {
             // A tile that no group has is not one of those which its results are of.
             let exists = if self.grouped && !group.batch { "work.exists && " } else { "" };
             let count = format!("arguments.{counters} + ({index}), {expected}");
-            writeln!(self.code, "if ({exists}last_to_arrive<sm80::Walk<Config>>({count})) {{");
+            writeln!(self.code, "if ({exists}last_to_arrive<{family}::Walk<Config>>({count})) {{");
             for (i, ..) in
                 reductions.iter().filter(|(.., r)| r.form == Form::Complete && ReductionGroup::of(*r) == *group)
             {
@@ -420,7 +429,7 @@ impl<'a> VisitorText<'a> {
                 writeln!(self.code, "reduction{i}.combine(arguments.partials{i}, {to}, work, problem, {batch});");
             }
             if let Some(tail) = self.tail.filter(|tail| tail.follows(*group)) {
-                tail.lines(self.code, "sm80::Walk<Config>");
+                tail.lines(self.code, &format!("{family}::Walk<Config>"));
             }
             writeln!(self.code, "}}");
         }

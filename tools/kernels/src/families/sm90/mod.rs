@@ -1,0 +1,117 @@
+//! The family of kernels for sm_90a, predicted on an H200; and what other libraries choose there.
+
+mod deep_gemm;
+mod elements;
+mod gate;
+mod operands;
+mod others;
+mod predict;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+
+use epilogue::evt::{Tree, ValidTree};
+use epilogue::gemm::Machine;
+use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic};
+use epilogue_runtime::{Arch, Resources};
+
+use super::family::{Family, Kernel, Measured};
+use crate::gate::{Gate, Subject};
+use crate::predict::issue::{Unit, Work};
+use crate::predict::{Code, Prediction, Subject as Predicted};
+use crate::sass::Sass;
+
+/// The family.
+pub(super) struct Sm90;
+
+impl Family for Sm90 {
+    fn arch(&self) -> Arch {
+        Arch::SM_90A
+    }
+
+    fn gpu(&self) -> (&'static str, Machine) {
+        ("H200", Machine::h200())
+    }
+
+    fn constants(&self) -> &'static str {
+        "sm90."
+    }
+
+    fn measured_by(&self, constant: &str) -> Option<&'static str> {
+        Some(match constant.strip_prefix(self.constants())? {
+            "busy_clock" | "power_clock_8_bit" | "headroom" | "headroom_8_bit" | "short_clock_8_bit"
+            | "power_after" => "picks/gemm (the clocks seen)",
+            "promotion_share" => "speed/gemm/f8e4m3",
+            "row_reduction" | "column_reduction" | "all_reduction" | "complete" | "function" => "candidates/gemm",
+            _ => return None,
+        })
+    }
+
+    fn covering(&self) -> Vec<Subject> {
+        set::covering()
+    }
+
+    fn all(&self, tree: &Tree) -> Vec<Subject> {
+        set::all(tree)
+    }
+
+    fn measured(&self, gate: &Gate) -> Result<Vec<Measured>, String> {
+        elements::measure(gate)
+    }
+
+    fn others(&self) -> Result<Option<String>, Box<dyn Error>> {
+        others::table().map(Some)
+    }
+}
+
+impl Kernel for Sm90Key {
+    fn choices(&self, _arch: Arch) -> Vec<String> {
+        vec![
+            format!("{:?}", self.instruction),
+            format!("{:?}", self.tile),
+            format!("{:?}", self.a),
+            format!("{:?}", self.b),
+            format!("{:?}", self.swap_ab),
+            format!("{:?}", self.cluster),
+            format!("{:?}", self.split_k),
+        ]
+    }
+
+    fn tile(&self) -> String {
+        self.tile.to_string()
+    }
+
+    fn shared_bytes(&self, tree: &ValidTree) -> usize {
+        SharedMap::of(self, &Traffic::of(tree, self.direct)).bytes()
+    }
+
+    fn shared_limit(&self) -> usize {
+        227 * 1024
+    }
+
+    /// A producer with few registers spills, and waits most of the time; a consumer spills accumulators that are not operands.
+    fn stack_limit(&self) -> u32 {
+        if self.tile.registers().is_some() { 96 } else { 0 }
+    }
+
+    fn check_resources(&self, findings: &mut Vec<String>, resources: &Resources) {
+        gate::check_resources(findings, self, resources);
+    }
+
+    fn check(&self, findings: &mut Vec<String>, tree: &ValidTree, sass: &Sass) -> usize {
+        gate::check(findings, self, tree, sass);
+        sass.local_accesses_of_consumers()
+    }
+
+    /// Instructions of 32 bytes of K make a stage, for every 64 rows of a warpgroup.
+    fn turns(&self, product: &Work) -> f64 {
+        let per_stage = 4 * self.tile.warpgroup_rows() / 64;
+        per_stage as f64 / product.counts[Unit::Tensor as usize].max(1) as f64
+    }
+
+    fn predict(&self, subject: &Predicted, code: &Code) -> Prediction {
+        predict::predict(subject, self, code)
+    }
+}
