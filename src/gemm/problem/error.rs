@@ -75,7 +75,7 @@ pub enum Error {
     OperandRank {
         /// `A` or `B`.
         operand: &'static str,
-        /// What was given.
+        /// The given shape.
         shape: Vec<usize>,
     },
     /// A's columns are not B's rows.
@@ -101,7 +101,7 @@ pub enum Error {
     SeedTensor {
         /// The parameter.
         name: &'static str,
-        /// What the tensor holds.
+        /// The tensor's element type.
         element: ElementType,
         /// Its shape.
         shape: Vec<usize>,
@@ -135,9 +135,9 @@ pub enum Error {
     /// A B that was packed by a plan for something else.
     #[error("B is packed for {given}, and this plan multiplies {needed}: pack it with this plan")]
     OtherPacking {
-        /// What it was packed for.
+        /// The GEMM that it was packed for.
         given: String,
-        /// What the plan computes.
+        /// The GEMM of the plan.
         needed: String,
     },
     /// No B at all.
@@ -214,9 +214,9 @@ pub enum Error {
     GroupBounds {
         /// `offsets`, `ends` or `counts`.
         name: &'static str,
-        /// What was given.
+        /// The given shape.
         given: Vec<usize>,
-        /// What is needed.
+        /// The needed shape.
         needed: &'static str,
     },
     /// Bounds of groups of another element type.
@@ -224,10 +224,10 @@ pub enum Error {
     GroupBoundsElement {
         /// `offsets`, `ends` or `counts`.
         name: &'static str,
-        /// What was given.
+        /// The given element type.
         given: ElementType,
     },
-    /// An A that can't be divided so.
+    /// An A that cannot be divided as asked.
     #[error(
         "A has shape {given:?}, and {name} are given for {groups} groups: {}",
         if *.name == "counts" {
@@ -284,17 +284,17 @@ pub enum Error {
         least: usize,
         /// The most that is allowed: the number of rows, or K.
         rows: usize,
-        /// What is divided.
+        /// The divided extent.
         along: &'static str,
     },
-    /// A reduction that a product with groups doesn't have.
+    /// A reduction that a GEMM with groups does not have.
     #[error("output `{name}` {what}, and the product has groups: {advice}")]
     GroupedReduction {
         /// The output's name.
         name: &'static str,
-        /// What it does.
+        /// The reduction, as the message names it.
         what: &'static str,
-        /// What to use instead.
+        /// The alternative.
         advice: &'static str,
     },
     /// An epilogue that is computed from its own reductions, for a product with groups.
@@ -305,7 +305,7 @@ pub enum Error {
     GroupedPhases {
         /// The epilogue's name.
         epilogue: &'static str,
-        /// What is divided.
+        /// The division that the GEMM has.
         divided: Divided,
     },
     /// An epilogue's phases are not computed in a tile, as was asked for.
@@ -363,9 +363,9 @@ pub enum Error {
         planned = groups_of(*.planned)
     )]
     OtherGrouping {
-        /// What the plan divides.
+        /// The plan's division.
         planned: Option<Divided>,
-        /// What the run divides.
+        /// The run's division.
         given: Option<Divided>,
     },
     /// An extent above what the kernels can count.
@@ -373,7 +373,7 @@ pub enum Error {
     ExtentTooLarge {
         /// `M`, `N`, `K` or `L`.
         axis: &'static str,
-        /// What was given.
+        /// The given extent.
         extent: usize,
         /// The limit.
         limit: usize,
@@ -395,7 +395,7 @@ pub enum Error {
         b: ElementType,
         /// The device.
         device: String,
-        /// What to use instead.
+        /// The alternative.
         advice: &'static str,
     },
     /// A or B has another element type than the plan.
@@ -403,15 +403,15 @@ pub enum Error {
     OperandElement {
         /// `A` or `B`.
         operand: &'static str,
-        /// What was given.
+        /// The given element type.
         given: ElementType,
-        /// What is needed.
+        /// The needed element type.
         needed: ElementType,
     },
     /// An arithmetic that doesn't apply to the operands.
     #[error("{arithmetic} is an arithmetic of {needed} operands, and {operand} holds {given}")]
     Arithmetic {
-        /// What was asked for.
+        /// The requested arithmetic.
         arithmetic: Arithmetic,
         /// The operands that it applies to.
         needed: &'static str,
@@ -435,7 +435,7 @@ pub enum Error {
     Tile {
         /// The instruction that multiplies.
         instruction: String,
-        /// What was asked for.
+        /// The requested tile.
         tile: String,
         /// The tiles that there are.
         allowed: String,
@@ -443,7 +443,7 @@ pub enum Error {
     /// A split or stage count outside the allowed range.
     #[error("{what} is {given}; it must be from {least} to {most}")]
     Count {
-        /// What is counted.
+        /// The counted quantity.
         what: &'static str,
         /// Its value.
         given: usize,
@@ -470,7 +470,7 @@ pub enum Error {
     Knob {
         /// The knob.
         knob: &'static str,
-        /// What was asked for.
+        /// The given value.
         given: String,
         /// The allowed values.
         allowed: String,
@@ -478,7 +478,7 @@ pub enum Error {
     /// A kernel that its family doesn't have.
     #[error("no kernel with {kernel} can run this epilogue: {reason}")]
     NoKernel {
-        /// What was asked for.
+        /// The requested kernel.
         kernel: String,
         /// Why there is none.
         reason: &'static str,
@@ -518,7 +518,7 @@ pub enum Error {
     /// Arguments by name that don't name each argument of the epilogue exactly once.
     #[error("{mistake}; the arguments of `{epilogue}` are {}", .names.join(", "))]
     ArgumentNames {
-        /// What is wrong.
+        /// The mistake.
         mistake: NameMistake,
         /// The epilogue's name.
         epilogue: &'static str,
@@ -530,9 +530,9 @@ pub enum Error {
     ArgumentKind {
         /// The argument's name.
         name: &'static str,
-        /// What was given.
+        /// The given kind of argument.
         given: &'static str,
-        /// What is needed.
+        /// The needed kind of argument.
         needed: &'static str,
     },
     /// An argument of the wrong shape.
@@ -540,9 +540,9 @@ pub enum Error {
     ArgumentShape {
         /// The argument's name.
         name: &'static str,
-        /// What was given.
+        /// The given shape.
         given: Vec<usize>,
-        /// What is needed.
+        /// The needed shape.
         needed: String,
     },
     /// A view of a tensor whose axes have other extents than the matrix that they are to be.
@@ -552,13 +552,13 @@ pub enum Error {
         name: &'static str,
         /// `rows`, `columns` or `batches`.
         axis: &'static str,
-        /// What is needed.
+        /// The needed extent.
         needed: usize,
         /// The axes, and their extents.
         given: Box<AxisList>,
     },
-    /// A matrix or vector whose rows or columns are two axes that don't merge, where there can't be any, or which is viewed as
-    /// the other one.
+    /// A matrix or vector of two axes that do not merge, in a place that cannot have them; or a matrix that is viewed
+    /// as a vector, or a vector as a matrix.
     #[error(
         "argument `{name}` has rows, columns or batches of two axes that don't merge (shape {shape:?}, strides {strides:?}), which \
          {what} can't have: {advice}"
@@ -570,9 +570,9 @@ pub enum Error {
         shape: Vec<usize>,
         /// Its strides.
         strides: Vec<isize>,
-        /// What can't.
+        /// The argument or operand that cannot have two axes.
         what: &'static str,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
     /// Truth values with eight columns in a byte, of the wrong shape.
@@ -583,9 +583,9 @@ pub enum Error {
     BitsShape {
         /// The argument's name.
         name: &'static str,
-        /// What was given.
+        /// The given shape.
         given: Vec<usize>,
-        /// What is needed.
+        /// The needed shape.
         needed: String,
         /// N.
         columns: usize,
@@ -597,9 +597,9 @@ pub enum Error {
         name: &'static str,
         /// The epilogue's name.
         epilogue: &'static str,
-        /// What was given.
+        /// The given element type.
         given: ElementType,
-        /// What is needed.
+        /// The needed element type.
         needed: ElementType,
         /// How to allow the type that was given.
         advice: String,
@@ -635,7 +635,7 @@ pub enum Error {
         output: &'static str,
         /// The input's name, or `A` or `B`.
         input: &'static str,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
     /// A partials output over the batch.
@@ -661,7 +661,7 @@ pub enum Error {
     /// A plan's builder lacks something.
     #[error("the plan lacks {what}: call `.{method}(…)` before `.plan()`")]
     Incomplete {
-        /// What is missing.
+        /// The missing thing.
         what: &'static str,
         /// The builder's method that gives it.
         method: &'static str,
@@ -669,7 +669,7 @@ pub enum Error {
     /// `partials_shape` of an output that is not per-tile partials.
     #[error("`{name}` is not an output of `{epilogue}` with per-tile partials")]
     NoPartials {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The epilogue's name.
         epilogue: &'static str,
@@ -686,7 +686,7 @@ pub enum Error {
 
 epilogue_runtime::message::debug!(Error);
 
-/// What can be wrong with arguments by name.
+/// A mistake in the names of arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameMistake {
     /// A name that the epilogue doesn't have.
