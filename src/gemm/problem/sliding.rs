@@ -5,11 +5,11 @@ pub(crate) const MOST_AXES: usize = 3;
 
 /// A [`Window`](super::window::Window) of any number of axes, as if it had three.
 ///
-/// Element r of the window is at `p * stride - before + r * dilation` for output p, in a picture whose elements are those of
-/// the image, `input_dilation` apart. What is not one of them is 0.
+/// For output p, element r of the window is at `p * stride - before + r * dilation`. The image's elements are
+/// `input_dilation` apart, with zeros between and around them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sliding {
-    /// How many there are: the last ones. Of more than three there are no numbers, and they are refused.
+    /// The number of axes, which are the last of the three. More than three are refused, and have no numbers here.
     pub(crate) axes: usize,
     pub(crate) size: [usize; MOST_AXES],
     pub(crate) stride: [usize; MOST_AXES],
@@ -23,15 +23,15 @@ pub(crate) struct Sliding {
     pub(crate) kind: Kind,
 }
 
-/// What is made of what the window has.
+/// The matrix that is made of a window's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A row for each place of the window: a convolution.
     Rows,
     /// A column for each: the gradient of its filters.
     Columns,
-    /// A row for each element of the images that the window slid over, which have these extents, of the places that it had
-    /// the element at: their gradient.
+    /// A row for each element of the images that the window slid over. Its columns are the output positions whose
+    /// window has that element: the images' gradient. The extents are the images'.
     Gradient([usize; MOST_AXES]),
 }
 
