@@ -79,7 +79,7 @@ impl Gemm<()> {
     /// [`plan`](Self::plan) for an epilogue whose type has no name, such as that of `epilogue!`.
     ///
     /// # Errors
-    /// Those of [`plan`](Self::plan).
+    /// As [`plan`](Self::plan).
     pub fn plan_for<'a, 'b, E: Epilogue>(
         device: &Device,
         a: impl Into<Left<'a>>,
@@ -161,7 +161,8 @@ impl<E> Builder<E> {
         self.with_problem(Problem::of_scattered_rows)
     }
 
-    /// The number of groups with a matrix of M rows each, of which they have the first; see [`rows`](super::rows).
+    /// The number of groups, each with a matrix of M rows; a group's rows are its first ones. See
+    /// [`rows`](super::rows).
     #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {
         self.with_reading(Property::PaddedGroups, |problem| problem.in_padded_groups(groups))
@@ -279,8 +280,9 @@ impl<E> Builder<E> {
         self
     }
 
-    /// On sm_90a, how many multiprocessors a persistent kernel may fill, whose blocks take one tile after another
-    /// (those for sm_90a, and those for sm_80 with stream-K); by default all. The rest is left to other streams.
+    /// How many SMs a persistent kernel may fill on sm_90a; all by default. The rest is left to other streams.
+    /// Persistent are the kernels for sm_90a, and those for sm_80 with stream-K: their blocks take one tile after
+    /// another.
     #[must_use]
     pub fn multiprocessors(mut self, multiprocessors: usize) -> Self {
         self.planner.description.multiprocessors = Some(multiprocessors);

@@ -1,4 +1,4 @@
-//! What of a reading a kernel's text depends on.
+//! The part of a reading that a kernel's text depends on.
 
 use std::fmt;
 
@@ -25,13 +25,13 @@ pub enum ReadingShape {
 /// How a kernel reads patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PatchShape {
-    /// What a patch is.
+    /// How a patch lies in A.
     pub kind: PatchKind,
     /// The axes of the images that the kernel counts.
     pub axes: usize,
 }
 
-/// What a patch is.
+/// How a patch lies in A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatchKind {
     /// A row of A.
@@ -43,7 +43,7 @@ pub enum PatchKind {
 }
 
 impl ReadingShape {
-    /// The shape of a reading of an A that is contiguous along `a`. Patches are of so many axes.
+    /// The shape of a reading of an A that is contiguous along `a`, with patches of `axes` axes.
     #[must_use]
     pub const fn of(reading: Reading, a: Major, axes: usize) -> Self {
         match (reading, a) {
@@ -65,7 +65,7 @@ impl ReadingShape {
         matches!(self, Self::Picked | Self::PickedGroups)
     }
 
-    /// What is divided into groups.
+    /// The extent that is divided into groups.
     #[must_use]
     pub const fn divided(self) -> Option<Divided> {
         match self {
@@ -90,7 +90,7 @@ impl ReadingShape {
         }
     }
 
-    /// The same after a copy of the rows that an index picks.
+    /// This shape after a copy of the rows that an index picks.
     #[must_use]
     pub const fn in_order(self) -> Self {
         match self {

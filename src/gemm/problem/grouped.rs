@@ -93,8 +93,8 @@ impl<'a> Rows<'a> {
     /// ```
     ///
     /// The indices are read when the GEMM is computed. The CPU refuses an index that is not a row of A before anything
-    /// is written; with groups, it checks the rows that a group has. A kernel reads such a row as zeros, and reports it
-    /// as [`DataError::Index`](crate::DataError::Index).
+    /// written; with groups, it checks the rows that a group has. A kernel reads zeros for a wrong index, and reports
+    /// it as [`DataError::Index`](crate::DataError::Index).
     #[must_use]
     pub const fn picked(self, index: &'a DeviceTensor) -> Self {
         Self { picked: Some(Picked { index }), ..self }

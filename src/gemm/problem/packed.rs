@@ -10,9 +10,9 @@ use crate::simd::lines::Lines;
 
 /// A B that [`Gemm::pack`](crate::Gemm::pack) has packed: weights, which many products read and nothing writes.
 ///
-/// A run takes it in place of the tensor, and gives the same result, except for the order of sums if there are few
-/// rows. It is a copy: later writes to the tensor do not change it. Every plan on the same device with the same element
-/// types and [`Arithmetic`] takes it, with any epilogue and extents.
+/// A run takes it in place of the tensor. The result is the same, except for the order of sums if there are few rows.
+/// It is a copy: later writes to the tensor do not change it. Every plan on the same device with the same element types
+/// and [`Arithmetic`] takes it, with any epilogue and extents.
 ///
 /// ```
 /// use epilogue::prelude::*;

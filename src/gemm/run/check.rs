@@ -150,8 +150,8 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// What to do about an output that overlaps it. Only a matrix is updated in place: the element that is written must be the one
-    /// that was read.
+    /// The advice about an output that overlaps it. Only a matrix is updated in place: the element that is written must
+    /// be the one that was read.
     fn advice(&self, output: &ValidOutput, written: &DeviceTensor) -> &'static str {
         let same_type = self.tensor.element_type() == written.element_type();
         let same_places = self.tensor.shape() == written.shape() && self.tensor.strides() == written.strides();
@@ -195,11 +195,11 @@ fn on_device(device: &Device, name: &'static str, tensor: &DeviceTensor) -> Resu
     Err(Error::ForeignDevice { name, given: tensor.device().to_string(), needed: device.to_string() })
 }
 
-/// What is said of bits in a tensor of another type.
+/// The advice about bits in a tensor of another type.
 const PACKED: &str = "`Bits` are u8 of shape [M, ceil(N / 8)]; write `Tensor<bool>` for a byte each";
 
-/// What to do about a tensor of another element type: an epilogue that holds values of the type that was given may be written, if
-/// these can be.
+/// The advice about a tensor of another element type. An epilogue that holds the given type may be written, if one can
+/// be.
 fn element_advice(class: &str, ty: Option<ValueType>, given: ElementType, needed: ElementType) -> String {
     use ElementType::{Bool, I8, I32, I64, U8};
     let holds = match ty {

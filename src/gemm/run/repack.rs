@@ -26,11 +26,11 @@ enum Reading {
     Neighbours,
     Transpose,
     Gather,
-    /// Of rows that an index picks: `epilogue::repack::run_rows`.
+    /// Rows that an index picks: `epilogue::repack::run_rows`.
     Rows,
 }
 
-/// What the kernel of a copy is generated from.
+/// The key of a copy's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct CopyKey {
     /// Bytes of an element: 1, 2 or 4.

@@ -14,7 +14,7 @@ use crate::gemm::problem::{Error, Left, ScatterError};
 /// Where the rows of a product are in the outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
-    /// Of each row of the product; `None` for rows that no group has.
+    /// The place of each row of the GEMM; `None` for rows that no group has.
     rows: Vec<Option<usize>>,
     /// The arguments that have them.
     outputs: Vec<usize>,
