@@ -53,7 +53,7 @@ pub(crate) fn scattered(computed: &DeviceTensor, rows: &[Option<usize>], to: &De
     Ok(())
 }
 
-/// Calls `copy` for each of so many rows, on several threads where there is much to copy.
+/// Calls `copy` for each row, on several threads if there is much to copy.
 fn for_each_row(rows: usize, columns: usize, element: ElementType, copy: impl Fn(usize) + Sync) {
     parallel::for_each(parallel::pieces(rows, MANY.div_ceil(columns * element.size())), |piece| piece.for_each(&copy));
 }

@@ -59,7 +59,7 @@ impl<T: Copy> Kind<T> {
         self.with(f, |x| x)
     }
 
-    /// The same of other values, and of constants of another type.
+    /// This kind with other values, and with constants of another type.
     pub(super) fn with<U>(self, f: impl Fn(Id) -> Id, constant: impl Fn(T) -> U) -> Kind<U> {
         match self {
             Self::Accum(i) => Kind::Accum(i),

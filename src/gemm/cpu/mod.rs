@@ -96,7 +96,7 @@ pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error
     accumulation(a, b).map(drop)
 }
 
-/// What is multiplied.
+/// The multiplied tensors.
 #[derive(Clone, Copy)]
 pub(crate) struct Operands<'a> {
     pub(crate) a: &'a DeviceTensor,
@@ -130,8 +130,8 @@ pub(crate) fn panels(_: &DeviceTensor, _: ElementType) -> Result<Option<WholePan
 /// The arguments of most runs: lists of this length need no allocation.
 const FEW: usize = 8;
 
-/// The tile that the CPU device chooses for this many products of one A and matrices of these types, of whose elements phases keep
-/// this many bytes; partial reductions have its extents.
+/// The CPU device's tile for a batch of GEMMs with matrices of these types; partial reductions have its extents. Phases
+/// keep this many bytes for each element.
 pub(crate) fn choose_tile(
     (a, b): (ElementType, ElementType),
     [m, n, k]: [usize; 3],
@@ -150,9 +150,9 @@ const fn multiplies_matrices(_: ElementType, _: ElementType) -> bool {
 /// Multiplies A (`[M, K]` or `[L, M, K]`, or patches) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
 /// epilogue, with partial reductions over tiles of `tile`. For every batch: all rows and all of K, or only the given ranges.
 ///
-/// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
-/// element types, shapes (that of the class, perhaps with a leading batch axis), and that no output overlaps another or
-/// an input, except the `TensorMut` that it overwrites.
+/// The caller has checked the arguments, which are in the order of [`crate::Arguments::arguments`]: their number,
+/// devices, element types and shapes (that of the class, perhaps with a leading batch axis). No output overlaps another
+/// or an input, except the `TensorMut` that it overwrites.
 ///
 /// # Errors
 /// [`Error::OperandTypes`], a tensor that is not on the CPU, or not enough memory for what an epilogue's parts leave for each

@@ -222,8 +222,8 @@ impl<T: Arithmetic> Bound<'_, T> {
     /// reduction. If integers were multiplied, `sums` has the exact accumulators.
     ///
     /// # Safety
-    /// The views must reach every element of the tile, no other thread may write the outputs meanwhile, and no two
-    /// tiles may share an element of an output (vectors and scalars are stored only by the first tile that has them).
+    /// The views must reach every element of the tile, and no other thread may write the outputs meanwhile. No two
+    /// tiles may share an element of an output. (Vectors and scalars are stored only by the first tile that has them.)
     pub(super) unsafe fn run<'s>(
         &self,
         tile: &Tile,
@@ -275,7 +275,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
     }
 
-    /// Fills block registers with what is the same for all blocks, of which `whole` is the largest.
+    /// Fills block registers with values that are the same for all blocks; `whole` is the largest block.
     pub(super) fn spread(&self, steps: &[StripStep], whole: &Block, frame: &mut Frame<T>) {
         for step in steps {
             if let StripStep::Spread { to, x } = *step {

@@ -35,9 +35,9 @@ impl Extents {
 /// The rows of every batch that are computed, or its part of K.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups<'a> {
-    /// Of each batch.
+    /// The range of each batch.
     pub(crate) of: &'a [Range<usize>],
-    /// What they are, and of how many matrices.
+    /// The kind of groups, with the number of matrices.
     pub(crate) grouping: Grouping,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct TileShape {
     pub(crate) n: usize,
 }
 
-/// From large tiles, which need the least repacking of operands, to small ones, which keep more threads busy.
+/// Large tiles first, because they repack operands least. Small ones keep more threads busy.
 const SHAPES: [TileShape; 5] = [
     TileShape { m: 256, n: 256 },
     TileShape { m: 128, n: 256 },
@@ -84,12 +84,12 @@ const SHAPES: [TileShape; 5] = [
 /// computes more of it. (Zen 4, softmax after 4096×4096×64: 42 ms in place of 46 with 256 columns.)
 const LONG_ROWS: TileShape = TileShape { m: 64, n: STRIP };
 
-/// Whether so many rows of this length don't stay in a thread's caches.
+/// Whether rows of this length don't stay in a thread's caches.
 pub(super) const fn are_long(rows: usize, length: usize) -> bool {
     rows.saturating_mul(length) > 1 << 20
 }
 
-/// The fewest columns of a tile of a wide product, of which all have a multiple: narrower rows are computed step by step.
+/// The fewest columns of a tile of a wide GEMM; all its tiles have a multiple. Narrower rows are computed step by step.
 const LEAST_COLUMNS: usize = 32;
 
 /// A share of a core's second-level cache.
@@ -235,7 +235,8 @@ impl<'a> Tiles<'a> {
         self.across
     }
 
-    /// Columns of tiles: how many, and how many tiles each has. Those of a batch follow each other. Groups of rows are one column.
+    /// The number of columns of tiles, and of the tiles in each. Columns of a batch follow each other. Groups of rows
+    /// are one column.
     fn columns(&self) -> [usize; 2] {
         match self.groups {
             Some(_) => [1, self.count()],

@@ -48,8 +48,8 @@ macro_rules! by_crate {
 
 by_crate!(f32 by gemm_f32::gemm::f32::get_gemm_fn, f64 by gemm_f64::gemm::f64::get_gemm_fn);
 
-/// The same, of strides of any signs: K is walked so that the first operand's elements ascend, and a result whose columns are
-/// nearer to each other than its rows is computed as its transpose.
+/// Like [`General::product`], for strides of any sign. K is walked in the direction in which the first operand's
+/// addresses ascend. If the result's columns are closer together than its rows, its transpose is computed.
 ///
 /// # Safety
 /// The conditions of [`General::product`].

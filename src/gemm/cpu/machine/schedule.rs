@@ -11,7 +11,7 @@ use crate::gemm::cpu::step::{Register, StripStep};
 use crate::jit::Lane;
 use crate::lane::machine;
 
-/// What becomes a loop, or stays a step. Every step has a block register of its own.
+/// A future loop, or a step that stays. Every step has a block register of its own.
 pub(super) enum Draft {
     Loop(Vec<StripStep>),
     Step(StripStep),

@@ -23,7 +23,7 @@ struct Operand {
 }
 
 impl Operand {
-    /// Of values from `least` on; `write` makes an element of a value.
+    /// An operand with values from `least` on; `write` makes an element of a value.
     fn new(
         [deep, wide]: [usize; 2],
         order: Order,
@@ -156,7 +156,7 @@ where
     compare(&to, (a, b), columns, off, "dot products");
 }
 
-/// Whether `to`, which was 1, has the products of all rows and so many columns, in rows that are two longer.
+/// Whether `to`, which was 1, has the products of all rows and `columns` columns, in rows that are two longer.
 fn compare<S: bytemuck::Pod>(to: &[S], (a, b): (&Operand, &Operand), columns: usize, off: i64, what: &str) {
     let stride = columns + 2;
     for (at, &x) in to.iter().enumerate() {
@@ -199,7 +199,7 @@ fn widened(order: Order, extents: [usize; 2], seed: usize) -> [Operand; 3] {
     ]
 }
 
-/// Those that this CPU widens in registers by: with AVX-512, and without.
+/// The instruction sets by which this CPU widens in registers: with AVX-512, and without.
 fn instruction_sets() -> impl Iterator<Item = bool> {
     [(true, multiplies_f32()), (false, multiplies_halves())].into_iter().filter(|(_, has)| *has).map(|(set, _)| set)
 }
