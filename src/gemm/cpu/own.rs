@@ -30,7 +30,7 @@ pub(super) struct Own {
     lift: Formulas,
     combine: Formulas,
     finish: Formulas,
-    /// The sum of exponentials that it is, if it is one.
+    /// The kind, if it sums exponentials.
     exponentials: Option<AtInfinity>,
 }
 
@@ -80,7 +80,7 @@ impl Own {
         }
     }
 
-    /// The sum of exponentials that it is, if it is one.
+    /// The kind, if it sums exponentials.
     pub(super) const fn exponentials(&self) -> Option<AtInfinity> {
         self.exponentials
     }

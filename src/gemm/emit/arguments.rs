@@ -140,7 +140,8 @@ impl EpilogueArguments {
         Self { layout: ParameterLayout::new("Arguments", fields), fields: places, partials, counters }
     }
 
-    /// What a complete reduction of a tile's batch is stored by. One for a whole matrix takes the value's own place.
+    /// The expression that stores a complete reduction of a tile's batch. A reduction of a whole matrix is stored at
+    /// the value's own place.
     pub(crate) fn stored_by(&self, output: usize) -> String {
         let name = output_name(output);
         match self.layout.field(&name).map(|field| field.ty) {

@@ -80,7 +80,7 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// What the function takes for a leaf.
+    /// The function's argument for a leaf.
     fn leaf(&self, id: ValueId) -> String {
         let tree = self.epilogue.tree;
         let name = format!("_{}", tree.value(id).name);

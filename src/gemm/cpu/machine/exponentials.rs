@@ -11,14 +11,14 @@ use crate::jit::{Binary, Body, Lane, RowProgram, Unary};
 /// The greatest element of each row, and the sum below it.
 #[derive(Debug)]
 pub(super) struct Exponentials {
-    /// The sum of a row whose greatest element is infinite.
+    /// The value that is subtracted in rows whose greatest element is infinite.
     pub(super) at: AtInfinity,
     pub(super) reduction: usize,
     /// Stores both as [`Own`](crate::gemm::cpu::own::Own) has them, and the first wherever maxima are wanted too.
     pub(super) rows: RowLoop,
 }
 
-/// The sum of exponentials that a reduction is, if it is one over rows.
+/// The kind of a reduction that sums exponentials of rows; `None` for other reductions.
 fn sums<T>(program: &Program<T>, reduction: usize) -> Option<AtInfinity> {
     let reduction = &program.reductions[reduction];
     reduction.own.as_ref()?.exponentials().filter(|_| reduction.axis == Axis::Row)
