@@ -44,7 +44,7 @@ fn tensor(device: &Device, random: &mut fastrand::Rng, element: ElementType, sha
     made
 }
 
-/// What is stored, a number for each element; every NaN is the same.
+/// The stored elements, a number for each; every NaN is the same.
 fn stored(tensor: &DeviceTensor) -> Vec<u64> {
     let of = |bits: u64, nan: bool| if nan { u64::MAX } else { bits };
     match tensor.element_type() {

@@ -74,8 +74,8 @@ impl Job {
         Ok(())
     }
 
-    /// Computes the outputs of points from some points of these outputs, by machine code. What is the same for all points of
-    /// an output is in its lane.
+    /// Computes, by machine code, the outputs of some points of each output. Values that all points of an output share
+    /// are in its lane.
     ///
     /// # Safety
     /// The conditions of [`Job::apply`].

@@ -239,7 +239,7 @@ impl Target {
         self.far && count * size_of::<T>() >= 4 * stream::LINE
     }
 
-    /// The same target, for elements that may be read again soon.
+    /// This target, for elements that may be read again soon.
     pub(in crate::te::auto) const fn near(self) -> Self {
         Self { far: false, ..self }
     }
@@ -279,8 +279,8 @@ impl Written {
         outputs.iter().enumerate().map(output).collect()
     }
 
-    /// Whether it is written past the caches in whole vectors, which begin at multiples of so many bytes if the distances
-    /// along these loops are multiples, too.
+    /// Whether it is written by non-temporal stores (past the caches), in whole vectors. The address, and the distances
+    /// along these loops, must be multiples of the vector's bytes.
     pub(super) fn is_streamed<'l>(&self, place: usize, levels: impl IntoIterator<Item = &'l LoopLevel>) -> bool {
         let aligned = |elements: i64| (elements * self.element.size() as i64) % stream::LINE as i64 == 0;
         self.far
@@ -293,7 +293,7 @@ impl Written {
         self.address = self.address.wrapping_add_signed(by[self.argument]);
     }
 
-    /// The same tensor, whose elements may be read again soon.
+    /// This tensor, with elements that may be read again soon.
     pub(super) const fn near(self) -> Self {
         Self { far: false, ..self }
     }

@@ -1,10 +1,10 @@
 //! Automatic schedules on the CPU: expressions as programs over strips (batches of points that are computed at once,
 //! operation by operation), and reductions and scans of strips.
 //!
-//! If points are neighbours in memory and there are many, in one run or in several, maps and reductions run the same
-//! programs as machine code (`machine`). A chain of reductions along rows is then one loop over whole rows. Strips
-//! serve all else: operations without vector instructions, work too small to compile for, and other CPUs. Tests compare
-//! the code's bits with theirs.
+//! Maps and reductions run the same programs as machine code (`machine`), if points are neighbours in memory and there
+//! are many in one run or in several. A chain of reductions along rows is then one loop over whole rows. Strips serve
+//! all else: operations without vector instructions, work too small to compile for, and other CPUs. Tests compare the
+//! code's bits with theirs.
 //!
 //! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has checked.

@@ -151,7 +151,7 @@ impl Plain {
         strides.columns == [1; 3] && strides.steps != [1; 3]
     }
 
-    /// The same scan, that makes sums in groups: only those of contiguous elements can be.
+    /// This scan with sums in groups, if it sums contiguous elements.
     pub(super) fn grouped(self, outer: &[LoopLevel], inner: &[LoopLevel]) -> Self {
         let in_groups = self.form == Form::Combine(Combine::Add) && self.strides(outer, inner).steps == [1; 3];
         Self { in_groups, ..self }
@@ -366,7 +366,7 @@ unsafe fn beside<T: Copy, const COUNT: usize>(
     }
 }
 
-/// The same with the states in registers.
+/// Computes some columns, step by step, with the states in registers.
 ///
 /// # Safety
 /// The conditions of [`Plain::walk`].

@@ -325,7 +325,7 @@ impl Job {
         self.source.as_ref().map_or(&self.code.source.0, |source| &source.each)
     }
 
-    /// The same, where every lane has a run of neighbouring elements.
+    /// [`accumulate`](Self::accumulate), if every lane has a run of neighbouring elements.
     ///
     /// # Safety
     /// The conditions of [`Job::accumulate`].
@@ -531,7 +531,7 @@ impl Job {
         unsafe { self.write_to(registers, self.outputs[place], place, register, along) };
     }
 
-    /// The same to elements that may be read again soon.
+    /// [`write`](Self::write) to elements that may be read again soon.
     ///
     /// # Safety
     /// The conditions of [`Job::write`].

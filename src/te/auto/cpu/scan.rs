@@ -37,7 +37,7 @@ pub(in crate::te::auto) struct Scan {
     inner: Loops,
     program: Program,
     elements: Elements,
-    /// What outputs read at indices, or under conditions, that depend on the state after the step.
+    /// Reads of outputs whose index or condition depends on the state after the step.
     after_elements: Elements,
     begin_elements: Elements,
     components: Vec<Register>,

@@ -117,7 +117,7 @@ impl Recurrence {
         if columns.len() == self.outer() { Ok(Places { columns, reversed }) } else { Err(refuse()) }
     }
 
-    /// Adds an output that is a reduction of columns, or is computed element by element from such reductions.
+    /// Adds an output that is a reduction of columns, or is computed element by element from reductions of columns.
     pub(in crate::te::auto) fn add_reduced(&mut self, output: &Tensor) -> Result<(), TeError> {
         let Some(reduction) = &self.column_reduction else {
             return Err(refused(&format!("{}, which folds nothing,", output.name())));

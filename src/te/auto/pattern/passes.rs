@@ -210,8 +210,8 @@ pub(in crate::te::auto) struct Member<'a> {
 /// The passes over the elements, in order, each with the reductions that it does. `axes` are those of the first
 /// reduction: the `outer` axes of its output, then those that it reduces over.
 ///
-/// Reductions are done together if none needs another's result, and if they count the same elements, start in the same
-/// way and may be reordered in the same way. So none of them changes what the others compute.
+/// Reductions are done together if none needs another's result, and none changes what the others compute. For this they
+/// must count the same elements, start in the same way, and allow the same reassociation.
 ///
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for reductions over other axes.
@@ -289,7 +289,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// The same pass with `rewrite` applied to every expression.
+    /// This pass with `rewrite` applied to every expression.
     pub(in crate::te::auto) fn rewritten(self, rewrite: &dyn Fn(&Expr) -> Expr) -> Self {
         let over = |all: &[Expr]| all.iter().map(rewrite).collect();
         let (source, init, condition) = (over(&self.source), over(&self.init), rewrite(&self.condition));
@@ -350,7 +350,7 @@ pub(in crate::te::auto) fn inlined(x: &Expr) -> Expr {
     Inlining::default().expression(x)
 }
 
-/// Elements of computations, each of which is inlined once.
+/// Elements of computations, inlined once each.
 #[derive(Default)]
 struct Inlining {
     done: HashMap<Expr, Expr>,

@@ -31,7 +31,7 @@ impl<'a> Rewriting<'a> {
         Self { held, made: HashMap::new(), by_passes: false }
     }
 
-    /// The same, and what can be is computed [by passes](Operation::or_by_passes).
+    /// This rewriting, which also computes tensors [by passes](Operation::or_by_passes) where it can.
     pub(super) fn by_passes(self) -> Self {
         Self { by_passes: true, ..self }
     }
@@ -82,7 +82,7 @@ impl<'a> Rewriting<'a> {
         (all, replaced)
     }
 
-    /// The values of one operation, over other axes. Those of a tuple reduction stay parts of one reduction.
+    /// The values of one operation, over other axes. Values of a tuple reduction stay parts of one reduction.
     fn all(&mut self, body: &[Expr], (axes, replaced): (&[Axis], &HashMap<Var, Axis>)) -> Vec<Expr> {
         let first = body.first().map(|x| self.expression(&x.substitute(&|var| Some((*replaced.get(&var)?).into()))));
         let reduce = match first.as_ref().map(Expr::kind) {

@@ -28,7 +28,7 @@ pub(super) enum Binding {
     Strip(Register),
     /// The one lane of a register that is the same for all points.
     Uniform(Register),
-    /// The lanes of an output in a register, of which every point takes the next one.
+    /// The lanes of an output in a register; every point takes the next one.
     Cyclic(Register),
     /// Values that are kept for the outputs of points.
     Kept,
@@ -97,12 +97,12 @@ impl<'a> Builder<'a> {
         Self { program, elements, moving, lowering, bindings, gathered: None, chooses: false, is_short: false }
     }
 
-    /// The same, for a caller that puts elements that are no neighbours into registers' lanes.
+    /// This builder, for a caller that puts elements that are not neighbours into registers' lanes.
     pub(in crate::te::auto::cpu) fn gathering(self) -> Self {
         Self { gathered: Some(Vec::new()), ..self }
     }
 
-    /// The same, for a caller that finds the rows that indices choose.
+    /// This builder, for a caller that finds the rows that indices choose.
     pub(super) fn choosing(self) -> Self {
         Self { chooses: true, ..self }
     }
@@ -207,7 +207,7 @@ impl<'a> Builder<'a> {
         Some(value)
     }
 
-    /// What is read for each point.
+    /// A value that is read for each point.
     fn input(&mut self, register: Register) -> Option<Typed> {
         let (moving, _) = self.levels();
         if let Some((axis, least)) = self.elements.axis(register) {
@@ -293,7 +293,7 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// What the elements of an axis, a constant or a read are in the code, as 32 bits.
+    /// The elements of an axis, a constant or a read in the code, as 32 bits.
     pub(super) fn bits_of(&mut self, register: Register) -> Option<Value> {
         let value = self.value(register)?;
         Some(self.lowering.bits(register.class, value))
@@ -364,8 +364,8 @@ impl PointLoop {
         unsafe { self.run_rows(tensors, registers, at, count, rows) };
     }
 
-    /// The same for each of some outputs. What is between two of them is little: addresses move by the same distance every
-    /// time.
+    /// [`run`](Self::run) for each of several outputs. From one output to the next, all addresses move by the same
+    /// distance, so little is computed between them.
     ///
     /// # Safety
     /// The conditions of [`PointLoop::run`], for the points of every output.

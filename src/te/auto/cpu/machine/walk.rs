@@ -8,7 +8,7 @@ use crate::lane::Register;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
 
-/// What is computed of each element of some neighbouring outputs, compiled.
+/// The computation for each element of some neighbouring outputs, compiled.
 #[derive(Debug)]
 pub(in crate::te::auto::cpu) struct Walk {
     code: Code,

@@ -39,22 +39,23 @@ pub(in crate::te::auto::cpu) struct WholeRows {
     kept: usize,
 }
 
-/// The most elements of a row of two at a time. What two rows read and write stays in the nearest cache.
+/// The most elements of a row if two rows are computed at a time. The reads and writes of both then stay in the nearest
+/// cache.
 const MOST_OF_TWO: usize = 1024;
 
 /// Code for some rows at a time.
 #[derive(Debug)]
 struct Rows {
     kernel: RowKernel,
-    /// For each argument of the code, where it is in the first rows and in which of them, and its distance to the next rows in
-    /// bytes.
+    /// The source of each argument, the first row that it belongs to, and its distance in bytes to the next rows.
     arguments: Vec<(Source, usize)>,
     apart: Vec<isize>,
-    /// The elements of which indices choose rows.
+    /// The elements with rows that indices choose.
     chosen: Vec<Elsewhere>,
 }
 
-/// Elements of which indices choose rows: the number of the job, which of its elements, and in which of the first rows.
+/// Elements with rows that indices choose: the numbers of the job and of its elements, and the first row that they
+/// belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Elsewhere {
     job: usize,
@@ -62,7 +63,7 @@ struct Elsewhere {
     row: usize,
 }
 
-/// What a thread needs to compute rows.
+/// A thread's memory for computing rows.
 pub(in crate::te::auto::cpu) struct Memory {
     kept: Vec<f32>,
     /// The registers of each reduction, in one lane, where indices choose rows.
@@ -72,9 +73,9 @@ pub(in crate::te::auto::cpu) struct Memory {
 /// Where an argument is.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// What a reduction reads: its number, which of its elements, and the number of the read.
+    /// A read of a reduction: the numbers of the reduction, of its elements, and of the read.
     Read(usize, usize, usize),
-    /// The same, where an index chooses the row.
+    /// A read of a row that an index chooses.
     Chosen(usize, usize, usize),
     /// An output of a reduction, by their numbers.
     Written(usize, usize),
@@ -186,10 +187,10 @@ impl Rows {
         Some(Self { kernel: RowKernel::compile(program)?, arguments, apart, chosen })
     }
 
-    /// Computes rows from this one on: so many times those of the code.
+    /// Computes `times` times the code's rows, from this row on.
     ///
     /// # Safety
-    /// The conditions of [`WholeRows::run`]; the memory must have so many elements for each of the rows of one time.
+    /// The conditions of [`WholeRows::run`]; the memory must have `kept` elements for each row of the code.
     unsafe fn run(
         &self,
         jobs: &[Job],

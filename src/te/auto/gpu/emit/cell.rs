@@ -40,7 +40,7 @@ pub(in crate::te::auto) struct StageKey {
     pub(in crate::te::auto) tested: Vec<bool>,
 }
 
-/// Whether a stage takes a parameter. What is not in global memory has no address.
+/// Whether a stage takes a parameter. Values outside global memory have no address.
 fn is_taken(stage: &Stage, field: &Field) -> bool {
     let shared = |read: &usize| matches!(stage.sources[*read], Source::Buffer { .. });
     match field {
