@@ -1,9 +1,10 @@
 //! Turns the body of a loop into machine code: chooses registers, and writes the loop around the body.
 //!
-//! All values of a body are straight-line code, so the register whose value is needed last again is the right one to
-//! give up (Belady's rule). Constants and uniform values are operands in memory, and take no register for longer than
-//! an instruction; but registers that a round leaves free keep those that it uses most. (A Zen 4 loads 64 bytes a clock, no more:
-//! a softmax of AVX-512 whose exponential loads its coefficients takes 0.37 ns an element, without 0.30.)
+//! All values of a body are straight-line code. If registers run out, the value that is needed last again gives up its
+//! register (Belady's rule). Constants and uniform values are operands in memory, and take no register for longer than
+//! an instruction. Registers that a round leaves free keep the constants that it uses most. (A Zen 4 loads at most 64
+//! bytes a clock. A softmax of AVX-512 takes 0.37 ns an element if its exponential loads its coefficients, 0.30 if
+//! not.)
 
 use std::borrow::Cow;
 

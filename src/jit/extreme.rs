@@ -11,7 +11,7 @@ use super::rows::{JitPlace, RowProgram};
 /// The bits of an infinity, with the sign: only those of NaN are greater.
 const INFINITE: u32 = 0xff80_0000;
 
-/// What all lanes are combined to.
+/// The extreme of all lanes, by three comparisons.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extreme {
     largest: bool,

@@ -7,8 +7,8 @@ use super::body::{Binary, Body, Node, Unary, Value};
 /// are `2^n`.
 const SHIFT: f32 = 12_582_912.0 + 127.0;
 const SIGN: u32 = 1 << 31;
-/// The least power of two that exponentials are scaled by. By so small a one, Intel's CPUs give 0 at once; by those from -511 to
-/// -127, a vector takes them 15 ns in place of 0.1 (a Xeon with AMX), as everything that is masked would.
+/// The least exponent by which exponentials are scaled. Intel's CPUs give 0 at once for it. For exponents from -511 to
+/// -127, a vector takes 15 ns in place of 0.1 (a Xeon with AMX). Masking these lanes would take as long.
 const FAR_BELOW: i32 = -520;
 /// A power of two so small that what is scaled by it is rounded to 0.
 const TO_ZERO: f32 = -152.0;
@@ -120,8 +120,8 @@ impl Body {
         self.binary(Binary::FirstLess, high, x)
     }
 
-    /// What is left of a number without the nearest multiple of ln 2, the multiple as an f32, and the same with [`SHIFT`]
-    /// added.
+    /// Splits a number: the rest without the nearest multiple of ln 2, the multiple as an f32, and the multiple with
+    /// [`SHIFT`] added.
     fn reduce(&mut self, x: Value) -> (Value, Value, Value) {
         let (log2_e, shift) = (self.float(std::f32::consts::LOG2_E), self.float(SHIFT));
         let shifted = self.fma(x, log2_e, shift);
@@ -154,7 +154,7 @@ impl Body {
         self.mul(p, rest)
     }
 
-    /// The same values by instructions that every CPU has.
+    /// This body by instructions that every CPU has, with the values unchanged.
     pub(super) fn without_scale(&self) -> Self {
         let mut body = Self::default();
         body.arguments.clone_from(&self.arguments);
@@ -243,7 +243,7 @@ impl Body {
 
 /// Logarithms.
 impl Body {
-    /// Of a positive finite number, `m` and `k` of `m · 2^k`, m between √½ and √2.
+    /// Splits a positive finite number into `m · 2^k`, with m between √½ and √2.
     fn split(&mut self, x: Value) -> (Value, Value) {
         const SQRT_HALF: i32 = 0x3f35_04f3;
         let (least, up) = (self.float(f32::MIN_POSITIVE), self.float(33_554_432.0));

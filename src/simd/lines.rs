@@ -8,7 +8,7 @@ use epilogue_runtime::{Error, HostBytes};
 
 use crate::exhaustion;
 
-/// Elements, the first at the beginning of a cache line. Those nobody has written are 0.
+/// Elements, the first at the beginning of a cache line. They are 0 until they are written.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     memory: Option<HostBytes>,

@@ -172,11 +172,15 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 /// [`Kernel::choice`] tells the decision and the reason.
 ///
 /// *Other columns.* If the update is proven linear in the state (over +·, max+ or min+), steps are composed in
-/// parallel. This reassociates them, so only [`Order::Device`] allows it. The proof is over the real numbers. In three
-/// cases a state may become infinite or NaN, although step by step it would not: the product of many steps'
-/// coefficients overflows (a gain above 1 over hundreds of steps), the sum of some steps alone overflows, or a state or
-/// coefficient is infinite. States that an update does not read have no effect: a reset, `flag.select(x, y + x)`,
-/// forgets an infinite or NaN state.
+/// parallel. This reassociates them, so only [`Order::Device`] allows it. The proof is over the real numbers. A state
+/// may therefore become infinite or NaN, although step by step it would not, in these cases:
+///
+/// - the product of many steps' coefficients overflows, for example with a gain above 1 over hundreds of steps;
+/// - the sum of some steps alone overflows;
+/// - a state or coefficient is infinite.
+///
+/// States that an update does not read have no effect: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN
+/// state.
 ///
 /// On the CPU, steps are composed if columns are few and long. Running sums of contiguous elements are made in groups
 /// of 16, from 16 steps on. The groups do not depend on the number of columns or threads. All else runs step by step.

@@ -2,9 +2,9 @@
 //! operation by operation), and reductions and scans of strips.
 //!
 //! Maps and reductions run the same programs as machine code (`machine`), if points are neighbours in memory and there
-//! are many in one run or in several. A chain of reductions along rows is then one loop over whole rows. Strips serve
-//! all else: operations without vector instructions, work too small to compile for, and other CPUs. Tests compare the
-//! code's bits with theirs.
+//! are enough of them. Points of several runs count together. A chain of reductions along rows is then one loop over
+//! whole rows. Strips serve all else: operations without vector instructions, work too small to compile for, and other
+//! CPUs. Tests compare the code's bits with theirs.
 //!
 //! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has checked.
