@@ -1,4 +1,5 @@
-//! What each knob of the kernels for sm_90a gains, and the measurements to which the cost model's constants are fitted.
+//! The gain of each knob of the kernels for sm_90a, and the measurements to which the cost model's constants are
+//! fitted.
 
 use std::cell::RefCell;
 
