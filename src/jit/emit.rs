@@ -401,7 +401,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         let overwritten = form.overwrites.iter().copied().min_by_key(cost);
         let is_spare = overwritten.is_some_and(|number| cost(&number) == 0);
         let first = overwritten.map(|number| self.operand(values[number]));
-        // What must be in registers gets them before the rest is looked for in memory.
+        // Operands that must be in registers get them before the rest is looked for in memory.
         let mut operands = [None; 3];
         for in_memory in [false, true] {
             let is_next = |number: &usize| (form.memory == Some(*number)) == in_memory && overwritten != Some(*number);

@@ -46,8 +46,8 @@ impl Extreme {
             let reaches = body.binary(Binary::GreaterI32, zero, unsigned);
             body.select(reaches, unsigned, compared)
         };
-        // A positive NaN is the greatest signed integer. Of the unsigned ones, one that is greater than minus infinity is
-        // a negative NaN; both are negative as signed integers, where the order is the same.
+        // A positive NaN is the greatest signed integer. As an unsigned integer, a negative NaN is greater than minus
+        // infinity; both are negative as signed integers, where the order is the same.
         let (most, least) = (body.bits(f32::INFINITY.to_bits()), body.bits(INFINITE));
         let positive = body.binary(Binary::GreaterI32, signed, most);
         let greater = body.binary(Binary::GreaterI32, unsigned, least);

@@ -145,7 +145,7 @@ impl Body {
     fn scale(&mut self, p: Value, n: Value) -> Value {
         let (least, shift) = (self.float(TO_ZERO), self.float(SHIFT + 127.0));
         let n = self.binary(Binary::FirstGreater, n, least);
-        // Twice the bias and n, in two halves. What lies above 9 bits is shifted out.
+        // Twice the bias and n, in two halves. Bits above the lowest 9 are shifted out.
         let both = self.add(n, shift);
         let half = self.unary(Unary::ShiftRight(1), both);
         let rest = self.binary(Binary::SubI32, both, half);
@@ -346,7 +346,7 @@ impl Body {
     /// The i32 of an f32, towards 0; the nearest i32 beyond the range, 0 for NaN.
     pub(crate) fn truncated(&mut self, x: Value) -> Value {
         let (near, limit) = (self.unary(Unary::Truncate, x), self.float(2_147_483_648.0));
-        // What has no i32 gives the least; with all bits changed, the largest.
+        // Numbers without an i32 give the least; with all bits changed, the largest.
         let large = self.binary(Binary::LessEqual, limit, x);
         let held = self.binary(Binary::Xor, near, large);
         let nan = self.binary(Binary::Unordered, x, x);

@@ -152,7 +152,7 @@ fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 fn fma_by_f64(a: f32, b: f32, c: f32) -> f32 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + c;
-    // What the sum has lost, exactly (Knuth); NaN if it is not finite.
+    // The error of the sum, exactly (Knuth); NaN if it is not finite.
     let rest = sum - product;
     let lost = (product - (sum - rest)) + (c - rest);
     let too_far = u64::from((lost < 0.0) != (sum < 0.0));

@@ -239,7 +239,7 @@ fn execute_in(
         Argument::Input(tensor) => view(tensor, rank),
         Argument::Output(tensor) => view(tensor, rank),
     };
-    // Of every argument, in their order.
+    // For every argument, in their order.
     let parameters = tree.parameters().iter().map(|parameter| match parameter.class {
         ParameterClass::Seed => 1,
         class => rank(class.broadcast_class()),
@@ -294,7 +294,7 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
     };
     let digits = has_digits.then(|| [0, 1].map(digits_of));
     let step = if has_digits { 2 } else { 1 };
-    // Of two digits, the lower one's.
+    // If there are two digits, the lower one's.
     let own = given[front..].iter().skip(step - 1).step_by(step);
     strides[1..].iter_mut().zip(own).for_each(|(stride, &given)| *stride = given);
     View { pointer: tensor.device_address() as *mut u8, element: tensor.element_type(), strides, batches, digits }
@@ -476,7 +476,7 @@ impl Run<'_> {
                     if partial {
                         let which = start + stored.start..start + stored.end;
                         let address = view.at(batch, group, stored.start);
-                        // SAFETY: as for the tiles, all of which are done.
+                        // SAFETY: as for the tiles; all of them are done.
                         unsafe { results.store::<T>(which, view.element, address, view.strides[2]) };
                         continue;
                     }

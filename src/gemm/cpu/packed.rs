@@ -28,7 +28,7 @@ pub(crate) fn panels(b: &DeviceTensor, a: ElementType) -> Result<Option<WholePan
     let access = HostAccess::lock(&[b], &[])?;
     let Some(words) = Cpu::this().words(a, b.element_type()) else { return Ok(None) };
     let flipped = a == b.element_type();
-    // SAFETY: the tensor is locked, and the CPU multiplies such words.
+    // SAFETY: the tensor is locked, and the CPU multiplies words of this type.
     let panels = unsafe {
         match words {
             WordType::F32 => all::<F32>(b, false),

@@ -64,7 +64,7 @@ impl PatchPlace {
         while number * line < depth.end {
             let (base, of_0, of_1) = (number * line, number / window.size[1], number % window.size[1]);
             number += 1;
-            // Of the line.
+            // The range within the line.
             let own = depth.start.max(base) - base..depth.end.min(base + line) - base;
             let place = |range: Range<usize>| range.start + base - depth.start..range.end + base - depth.start;
             if !inside_0.contains(&of_0) || !inside_1.contains(&of_1) {
@@ -170,7 +170,7 @@ pub(super) unsafe fn by_patches<W: Words>(
     let (words, bytes) = (depth.len().div_ceil(W::ELEMENTS), 4 / W::ELEMENTS);
     let b = Panels { words: of_b, deep: words };
     let multiply = |a: &[Rows<'_>], to: &mut [W::Sum]| {
-        // SAFETY: `a` has its words, by the caller's promise or in the memory; the CPU multiplies such words.
+        // SAFETY: `a` has its words, by the caller's promise or in the memory; the CPU multiplies words of this type.
         unsafe {
             let least = block::<W>(columns, a, b, (to, columns, adds));
             !W::DROPS_SUBNORMALS || least.has_normal_products(contents.least)

@@ -99,7 +99,7 @@ fn homes(phases: &Phases) -> Vec<usize> {
     }
     let mut order: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].class == BroadcastClass::Tensor).collect();
     order.sort_by_key(|slot| written[*slot]);
-    // Those with memory of their own, each with the one that has it last.
+    // Slots with memory of their own, each with the slot that uses it last.
     let mut owners: Vec<(usize, usize)> = Vec::new();
     for slot in order {
         let fits = |(owner, last): &&mut (usize, usize)| {

@@ -110,9 +110,9 @@ impl TileShape {
         if extents.m == 1 && extents.n >= 4 * STRIP {
             return Self { m: 1, n: STRIP };
         }
-        // A tile has the columns of one product's in all: B's panels, of which each accumulator has one, and the values of all
-        // accumulators should fit in a core's second-level cache. (A Xeon, 256×1536×768 with two: 8.1 ms with 64×128, as a
-        // product of twice the columns takes with 64×256; 8.8 with 64×256 each.)
+        // A tile has as many columns in all as for one accumulator. B's panels (one for each accumulator) and the
+        // values of all accumulators should fit in a core's second-level cache. (A Xeon, 256×1536×768 with two: 8.1 ms
+        // with 64×128, as a GEMM of twice the columns takes with 64×256; 8.8 with 64×256 each.)
         let of_each = |shape: Self| {
             let columns = shape.n / accumulators.max(1);
             Self { n: (columns - columns % LEAST_COLUMNS).max(LEAST_COLUMNS), ..shape }
@@ -124,7 +124,7 @@ impl TileShape {
         if kept > 0 && extents.n >= STRIP && plenty(&of_each(LONG_ROWS)) {
             return of_each(LONG_ROWS).without_rest(extents.m);
         }
-        // What phases keep of a row of tiles is to stay there too, as far as it can.
+        // The intermediates of a row of tiles should stay there too, as far as they can.
         let stays = |shape: &Self| kept == 0 || shape.m == 64 || shape.m * extents.n * kept <= PANEL_BYTES;
         let mut suitable = SHAPES.into_iter().map(of_each).filter(stays);
         let chosen =

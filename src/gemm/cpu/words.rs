@@ -53,7 +53,7 @@ impl Product<'_> {
         memory: &mut WordPanels,
         to: &mut [f32],
     ) -> bool {
-        // SAFETY: the CPU multiplies such words, or has the instructions to widen; the caller's promise.
+        // SAFETY: the CPU multiplies words of this type, or has the instructions to widen; the caller's promise.
         unsafe {
             match method {
                 Method::WordDots(WordType::F32) => self.dots_of_f32s(tile, depth, to),
@@ -131,7 +131,7 @@ impl Product<'_> {
     ) {
         let [m, n, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
         let (a, b) = self.sources(tile, depth.start);
-        // Of each operand: its type, how many rows or columns it has, and how far these are from each other in the product.
+        // For each operand: its type, how many rows or columns it has, and their distance in the product.
         let [of_a, of_b] = [(a, self.a.element, m, n), (b, self.b.element, n, 1)];
         let [(few, element, rows, down), (many, of_many, columns, across)] =
             if operand == Operand::B { [of_a, of_b] } else { [of_b, of_a] };
@@ -157,7 +157,7 @@ impl Product<'_> {
     ) -> bool {
         for depth in parts(depth, EXACT) {
             let method = Method::of(&self.case(tile, &depth), Cpu::this());
-            // SAFETY: the CPU multiplies such words; the caller's promise.
+            // SAFETY: the CPU multiplies words of this type; the caller's promise.
             unsafe {
                 match method {
                     Method::WordDots(WordType::SignedByUnsigned) | Method::Panels(WordType::SignedByUnsigned) => {

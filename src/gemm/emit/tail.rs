@@ -100,7 +100,7 @@ impl<'a> Tail<'a> {
         };
         let (class, element) = (tree.parameter(parameter).class, element_name(tree.parameter(parameter).element));
         let load = match class {
-            // What random numbers are of is an element of the matrix.
+            // Random numbers belong to elements of the matrix.
             ParameterClass::Seed => return "0".to_owned(),
             ParameterClass::Scalar => return format!("parameters.of_tail.{name}"),
             ParameterClass::DeviceScalar => format!("load(parameters.of_tail.{name}, work.batch)"),

@@ -78,7 +78,7 @@ impl ArgumentViews {
         tensors: impl Iterator<Item = Option<&'a DeviceTensor>>,
         problem: &Problem,
     ) -> Result<Self, Error> {
-        // What a part leaves for others is where those look for it.
+        // A part's intermediates lie where later parts look for them.
         let of_user = |argument: usize| matches!(part.bindings[argument], Binding::Argument(_));
         Self::of_tree(&part.tree, of_user, tensors, problem)
     }

@@ -240,7 +240,7 @@ impl Problem {
         let problem = Self::new(m, n, k);
         let problem = if groups == 1 { problem } else { problem.batched(groups) };
         problem.check_extents()?;
-        // What transposed patches are multiplied by is a batch like any other.
+        // The B of transposed patches is a batch like any other.
         let chained = patches.are_columns() || StepsOfB::of(&right.views()).is_some();
         match left.as_plain_matrix()? {
             Some(_) => Ok(problem),

@@ -214,7 +214,7 @@ impl Patches {
     /// [`PatchError::Position`], [`PatchError::Strides`].
     pub(crate) fn check_positions(&self) -> Result<(), Error> {
         const LIMIT: usize = i16::MAX as usize;
-        // Those of columns are counted as they are needed.
+        // Columns are counted as they are needed.
         if self.are_columns() {
             return Ok(());
         }
@@ -227,7 +227,7 @@ impl Patches {
                 return Err(PatchError::Position { axis, given, limit: LIMIT }.into());
             }
         }
-        // What is left of a position that is divided by the strides has 16 bits, too, for all axes.
+        // The remainders of a position by the strides have 16 bits, too, for all axes together.
         let remainders = input_dilation.into_iter().fold(1, usize::saturating_mul);
         if remainders > MOST_REMAINDERS {
             let given = self.window.own(&input_dilation);

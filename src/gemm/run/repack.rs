@@ -418,7 +418,7 @@ mod tests {
                 let bytes: Vec<u8> = (0..elements * size).map(|i| (i * 131 + i / 251) as u8).collect();
                 let source = device.tensor_from_bytes(element, &bytes, [elements]).expect("memory");
                 let numbers: Vec<i32> = (0..count).map(|m| ((m * m + 3 * m) % limit) as i32).collect();
-                // Those of no group are no rows.
+                // Indices outside of all groups are no rows.
                 let of_group = |m: usize| !in_groups || (2..count - 1).contains(&m);
                 let number = |(m, row): (usize, &i32)| if of_group(m) { *row } else { -5 };
                 let given: Vec<i32> = numbers.iter().enumerate().map(number).collect();

@@ -27,7 +27,7 @@ impl<'a> Scales<'a> {
                 _ => "a_scales".to_owned(),
             };
             let [batch, rows, columns] = strides(tensor);
-            // Of B, blocks of K are the rows.
+            // For B, blocks of K are the rows.
             let (outer, k) = if i == 0 { (rows, columns) } else { (columns, rows) };
             let address = DeviceValue::address(of, tensor.device_address());
             to.put(&OPERAND, &name, [address, outer.into(), k.into(), batch.into()]);

@@ -158,11 +158,11 @@ pub(super) mod opcode {
     pub(in crate::jit::x86_64) const STORE_FIRST_8: Opcode = Opcode::new(1, 3, 0x14).least();
     /// Lanes within each 128 bits.
     pub(in crate::jit::x86_64) const PERMUTE: Opcode = Opcode::new(1, 3, 0x04);
-    // Those that only AVX has.
+    // Instructions that only AVX has.
     pub(in crate::jit::x86_64) const PERMUTE_128: Opcode = Opcode::new(1, 3, 0x06);
     pub(in crate::jit::x86_64) const LOAD_WHERE: Opcode = Opcode::new(1, 2, 0x2c);
     pub(in crate::jit::x86_64) const STORE_WHERE: Opcode = Opcode::new(1, 2, 0x2e);
-    // Those that only AVX-512 has.
+    // Instructions that only AVX-512 has.
     pub(in crate::jit::x86_64) const EXTRACT_256: Opcode = Opcode::new(1, 3, 0x1b).wide();
     pub(in crate::jit::x86_64) const INSERT_256: Opcode = Opcode::new(1, 3, 0x1a).wide();
     /// All bits of lanes whose bit in a mask register is set.
@@ -213,7 +213,7 @@ impl Assembler {
             Operand::Memory(Memory::Slot(_) | Memory::Constant(_)) => (0, 0),
         };
         let first = first.map_or(0, |first| first.0);
-        // What extends registers' numbers is inverted.
+        // The bits that extend registers' numbers are inverted.
         let high = ((to.0 >> 3 & 1 ^ 1) << 7) | ((x ^ 1) << 6) | ((b ^ 1) << 5) | map;
         let low = ((first & 0xf ^ 0xf) << 3) | prefix;
         match self.width {
@@ -367,7 +367,7 @@ impl Assembler {
             let distance = (table + constant * bytes) as i32 - *end as i32;
             self.code[*at..*at + 4].copy_from_slice(&distance.to_le_bytes());
         }
-        // What never runs is `int3`.
+        // Bytes that never run are `int3`.
         self.code.resize(table, 0xcc);
         for constant in constants {
             for _ in 0..bytes / size_of::<Constant>() {

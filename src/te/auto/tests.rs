@@ -270,7 +270,7 @@ const ELEMENTS: [ElementType; 6] =
 fn expressions<'a>(random: &'a mut fastrand::Rng, inputs: &[Tensor], at: &[Expr]) -> Expressions<'a> {
     let mut all = Expressions { random, floats: vec![Expr::constant(0.75, DType::F32)], integers: vec![Expr::int(3)] };
     for input in inputs {
-        // Of one extent, the last index alone.
+        // A tensor of one axis takes the last index alone.
         let rank = input.shape().len();
         let mut at = at[at.len() - rank..].to_vec();
         if input.name().starts_with('T') {

@@ -212,7 +212,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                         addresses.iter_mut().zip(&steps).for_each(|(to, step)| *to = to.wrapping_offset(*step));
                     }
                 }
-                // Tiles of which there is no code are not served.
+                // Tiles without code are not served.
                 (None, None) => {}
             }
         }

@@ -69,7 +69,7 @@ fn integers_with_code<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, nei
     let mut has_code: Vec<bool> = steps.iter().map(has_integer_code).collect();
     let results: HashMap<Register, usize> =
         steps.iter().enumerate().filter_map(|(number, step)| Some((step.to()?, number))).collect();
-    // What a step can't do, neither those can which it reads, nor those which read it.
+    // If code can't do a step, it can't do the steps that this one reads, nor the steps that read it.
     loop {
         let mut lost = Vec::new();
         for (number, step) in steps.iter().enumerate() {

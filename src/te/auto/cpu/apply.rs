@@ -40,7 +40,7 @@ impl Job {
         if elements.is_empty() {
             return Ok(());
         }
-        // What all elements of an output need (its totals, or what is computed from them), for all outputs at once.
+        // Values that all elements of an output need (its totals, or results of them), for all outputs at once.
         let of_outputs: &[Register] = match &self.invariant {
             Some(steps) => {
                 let along = runs(&self.outer, output, lanes);

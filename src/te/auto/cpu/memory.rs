@@ -270,7 +270,7 @@ impl Written {
         let first = bound.tensors.len() - outputs.len();
         let output = |(number, steps): (usize, &Steps)| {
             let tensor = bound.tensors[first + number];
-            // What is read takes the place of what is written, and the other way round.
+            // Reads displace writes from the caches, and the other way round.
             let far = of_all >= stream::FAR && bytes(tensor) >= stream::FAR / 4;
             #[cfg(test)]
             let far = far || FAR.get();

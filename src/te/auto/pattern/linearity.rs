@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(proven(&[s], &[&a * s + &x]), both);
         assert_eq!(proven(&[s], &[&a * s + (1.0 - a.clone()) * &x]), both);
         assert_eq!(proven(&[s], &[a.clone() * (Expr::from(s) - &x) / 3.0 + &x]), both);
-        // What was before a reset is forgotten, not multiplied by 0.
+        // The state before a reset is forgotten, not multiplied by 0.
         let reset = Some((Semiring::SumProduct, vec![vec![Shape::Gated, Shape::Any]]));
         assert_eq!(proven(&[s], &[a.clone().greater(0.0).select(&x, Expr::from(s) + &x)]), reset);
         let product = Some((Semiring::SumProduct, vec![vec![Shape::Gated, Shape::Gated]]));

@@ -264,7 +264,7 @@ impl<'a> Member<'a> {
                     })
                 })
             };
-            // The same steps, from another first value on.
+            // Equal steps, from another first value on.
             let shift = simplify(&(earlier(min) - &to.min));
             if let Some(limit) = range.as_ref().and_then(|range| range.limit.as_ref()) {
                 let counts = (*axis - &to.min).less(earlier(limit));

@@ -354,7 +354,7 @@ impl Building<'_> {
         }
         let mut stages = Vec::with_capacity(self.stages.len());
         for ((mut making, sources), level) in self.stages.into_iter().zip(sources).zip(levels) {
-            // What is in shared memory has no address on the host.
+            // Values in shared memory have no address on the host.
             for (read, source) in making.pattern.reads.list.iter_mut().zip(&sources) {
                 if matches!(source, Source::Buffer { .. }) {
                     read.affine = None;

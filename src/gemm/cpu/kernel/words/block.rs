@@ -147,7 +147,7 @@ impl<W: Words> Block<'_, W> {
                 of: [[W::zero(); WIDE]; HIGH],
                 starts: std::array::from_fn(|i| *starts.add(i.min(high - 1))),
             };
-            // What has been multiplied by a panel is in a cache for the next one.
+            // Words that one panel has been multiplied by are in a cache for the next panel.
             let has_next = a.are_far && column == 0 && first == 0 && row + 2 * high <= a.starts.len();
             let next = if has_next { std::slice::from_raw_parts(starts.add(high), high) } else { &[] };
             let fetched = Fetched { next, is_b: row == 0 };

@@ -246,7 +246,7 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn dot($to: $sums, $a: __m512i, $b: __m512i) -> $sums {
-                // SAFETY: the caller's promise; the types are all 512 bits, of which all values are allowed.
+                // SAFETY: the caller's promise; the types are all 512 bits, and all their values are allowed.
                 unsafe { $dot }
             }
 
@@ -288,13 +288,13 @@ macro_rules! words {
 /// The bits of f32s.
 #[inline(always)]
 fn bits_of(x: __m512) -> __m512i {
-    // SAFETY: both types are 512 bits, of which all values are allowed.
+    // SAFETY: both types are 512 bits, and all their values are allowed.
     unsafe { transmute(x) }
 }
 
 #[inline(always)]
 fn floats_of(x: __m512i) -> __m512 {
-    // SAFETY: both types are 512 bits, of which all values are allowed.
+    // SAFETY: both types are 512 bits, and all their values are allowed.
     unsafe { transmute(x) }
 }
 

@@ -309,7 +309,7 @@ impl<W: Avx512> Pack<'_, W> {
         unsafe {
             let mut columns = [_mm512_setzero_si512(); LANES];
             for (j, to) in columns.iter_mut().enumerate() {
-                // A column that there isn't is the last one, of which nothing is read.
+                // A missing column is replaced by the last one, and nothing is read.
                 let at = self.from.at(k, column + j.min(wide - 1));
                 _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
                 *to = _mm512_maskz_loadu_epi8(if j < wide { mask } else { 0 }, at.cast());
@@ -395,7 +395,7 @@ impl<W: Avx512> Pack<'_, W> {
 unsafe fn pairs_of([even, even_2, odd, odd_2]: [__m512i; VECTORS]) -> [__m512i; VECTORS] {
     // SAFETY: the caller's promise: the CPU has the instructions.
     unsafe {
-        // Of every eight columns the first four, and the last.
+        // The first four of every eight columns, and the last four.
         let (low, high) = (_mm512_unpacklo_epi16(even, odd), _mm512_unpackhi_epi16(even, odd));
         let (low_2, high_2) = (_mm512_unpacklo_epi16(even_2, odd_2), _mm512_unpackhi_epi16(even_2, odd_2));
         let first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
@@ -416,7 +416,7 @@ unsafe fn fours_of([a, b, c, d]: [__m512i; VECTORS]) -> [__m512i; VECTORS] {
     unsafe {
         let (low, high) = (_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
         let (low_2, high_2) = (_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d));
-        // Of every 16 columns the first four, and so on.
+        // The first four of every 16 columns, and so on.
         quarters([
             _mm512_unpacklo_epi16(low, low_2),
             _mm512_unpackhi_epi16(low, low_2),

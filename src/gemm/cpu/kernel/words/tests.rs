@@ -96,7 +96,7 @@ where
             let word = panel_words(high, 1) * 4;
             let panel = &of_a[panel_words(first, words)..];
             let at = |row: usize, place: usize| panel.as_ptr().wrapping_add(place * word / 4 + row).cast();
-            // What it says of two runs in one call, and of a third one in another, is the whole.
+            // Two runs in one call and a third one in another make up the whole.
             let [one, two] = [words / 4, words / 2];
             let panels = Panels { words: &of_b, deep: words };
             let starts: Vec<*const u8> = (0..high).map(|row| at(row, 0)).collect();

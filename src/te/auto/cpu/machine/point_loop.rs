@@ -399,8 +399,8 @@ impl PointLoop {
         }
         let addresses = &mut addresses[..self.bindings.len()];
         for _ in 0..rows.count {
-            // SAFETY: the caller's promise; reads and outputs have neighbouring elements along the loop, as the builder
-            // has checked, and those of points within the loops are inside their tensors, as the space has checked.
+            // SAFETY: the caller's promise. The builder has checked that reads and outputs have neighbouring elements
+            // along the loop. The space has checked that elements of points within the loops are inside their tensors.
             unsafe { self.kernel.run(addresses, count) };
             for ((address, by), binding) in addresses.iter_mut().zip(&apart).zip(&self.bindings) {
                 match *binding {

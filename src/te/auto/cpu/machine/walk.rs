@@ -108,9 +108,9 @@ impl Walk {
             addresses.push(address);
             apart.push(by);
         }
-        // SAFETY: the caller's promise; reads and outputs have neighbouring elements along the lanes, or one, as the builder
-        // has checked, and those of points within the loops are inside their tensors, as the space has checked. A state's
-        // lanes, and an output that keeps values, are written where they are read.
+        // SAFETY: the caller's promise. The builder has checked that reads and outputs have neighbouring elements along
+        // the lanes, or one. The space has checked that elements of points within the loops are inside their tensors. A
+        // state's lanes, and an output that keeps values, are written where they are read.
         unsafe {
             match &self.code {
                 Code::Rows(kernel) => kernel.run(&mut addresses, &apart, rows),

@@ -233,9 +233,9 @@ impl Rows {
                 }
             });
         }
-        // SAFETY: the caller's promise; reads and outputs have neighbouring elements along a row, or one, as the builder has
-        // checked, and those of points within the loops are inside their tensors, as the space has checked; the memory has a
-        // row's elements. An output that keeps values is read where it is written, and no other is read.
+        // SAFETY: the caller's promise. The builder has checked that reads and outputs have neighbouring elements along
+        // a row, or one. The space has checked that elements of points within the loops are inside their tensors. The
+        // memory has a row's elements. An output that keeps values is read where it is written, and no other is read.
         unsafe { self.kernel.run(&mut addresses, &self.apart, times) };
         Ok(())
     }
@@ -353,7 +353,7 @@ impl Making {
         steps: &[Step],
         results: &[Register],
     ) -> Option<Vec<(Register, JitPlace)>> {
-        // What is only handed on needs no stage.
+        // Values that are only handed on need no stage.
         if steps.is_empty() && results.iter().all(|result| known.iter().any(|(register, _)| register == result)) {
             return Some(known.iter().filter(|(register, _)| results.contains(register)).copied().collect());
         }

@@ -79,7 +79,7 @@ pub(in crate::te::auto) fn element_struct<'a>(
 pub(in crate::te::auto) fn reads_in_registers(reduction: &Reduction, loops: &Loops) -> Vec<Option<usize>> {
     let mut in_registers: Vec<Option<usize>> = reduction.repeated();
     let list = &reduction.reads.list;
-    // What an index is computed from is needed before anything stays in registers.
+    // The values that an index is computed from are needed before anything stays in registers.
     let is_index =
         |read: usize| list.iter().any(|other| other.indices.iter().chain(&other.guard).any(|x| x.uses(list[read].var)));
     let can = |read: usize| loops.access[read].is_some() && !is_index(read);
