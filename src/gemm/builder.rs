@@ -211,8 +211,8 @@ impl<E> Builder<E> {
         self
     }
 
-    /// The tile of a kernel for sm_80 and later, one of those that [`Tile::all`] lists (with any number of stages). On
-    /// the CPU, its `m` and `n` are the tile of per-tile partials; the CPU has no kernels, and refuses the other knobs.
+    /// The tile of a kernel for sm_80 and later: one of [`Tile::all`], with any number of stages. On the CPU, its `m`
+    /// and `n` are the tile of per-tile partials; the CPU has no kernels, and refuses the other knobs.
     #[must_use]
     pub fn tile(mut self, tile: Tile) -> Self {
         self.planner.description.request.pins.tile = Some(tile);
@@ -249,10 +249,10 @@ impl<E> Builder<E> {
         self
     }
 
-    /// Where later phases of an epilogue are computed, which need its own reductions, as a softmax's do: in the tile, where
-    /// whole rows lie in one; in the tiles of a cluster, where they lie in these (on sm_90a); or in launches of their own.
-    /// Without it the model takes what it predicts to be fastest; and a run whose rows are wider than the plan's tiles goes on
-    /// in launches.
+    /// Where later phases of an epilogue are computed. (They need the epilogue's own reductions, as a softmax does.)
+    /// They run in the tile, if whole rows lie in one; in the tiles of a cluster, if rows lie in these (on sm_90a); or
+    /// in launches of their own. Without this knob the model takes what it predicts to be fastest. A run with rows
+    /// wider than the plan's tiles uses launches.
     ///
     /// ```
     /// use epilogue::gemm::{Builder, Error, Finish};

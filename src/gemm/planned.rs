@@ -253,9 +253,9 @@ impl<E> Gemm<E> {
         &self.plan.choice
     }
 
-    /// The complete CUDA C++ of the planned kernel. On the CPU, which has no kernels, a comment that describes what is
-    /// computed. ([`kernel_source`](Self::kernel_source) tells the two apart; kernels that are launched after the product's
-    /// are in [`later_sources`](Self::later_sources).)
+    /// The complete CUDA C++ of the planned kernel. The CPU has no kernels: there it is a comment that describes the
+    /// computation. ([`kernel_source`](Self::kernel_source) tells the two apart. Kernels that are launched after the
+    /// GEMM's are in [`later_sources`](Self::later_sources).)
     #[must_use]
     pub fn source(&self) -> &str {
         self.plan.executable.source()

@@ -10,7 +10,7 @@ const SIGN: u32 = 1 << 31;
 /// The least exponent by which exponentials are scaled. Intel's CPUs give 0 at once for it. For exponents from -511 to
 /// -127, a vector takes 15 ns in place of 0.1 (a Xeon with AMX). Masking these lanes would take as long.
 const FAR_BELOW: i32 = -520;
-/// A power of two so small that what is scaled by it is rounded to 0.
+/// A power of two that rounds every number that it scales to 0.
 const TO_ZERO: f32 = -152.0;
 
 /// Arithmetic.

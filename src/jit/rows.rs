@@ -41,8 +41,9 @@ impl RowProgram {
         Self { lanes, ..self.clone() }
     }
 
-    /// A program whose rows are two of this one: each stage is computed of the first and then of the second, so that what a stage
-    /// waits for is combined meanwhile. Its arguments are those of the first stage twice, of the second, and so on.
+    /// A program with two of this program's rows as one row. Each stage is computed for the first row and then for the
+    /// second: one row's combining hides the other's latency. Its arguments are the first stage's twice, then the
+    /// second stage's, and so on.
     pub(crate) fn side_by_side(&self) -> Self {
         let moved = |stage: &Stage| {
             let mut moved = stage.clone();

@@ -42,7 +42,7 @@ impl<E> Gemm<E> {
         self.autotune_arguments(a, b, &mut arguments.arguments())
     }
 
-    /// [`autotune`](Self::autotune) that tells `watch` before every kernel that it compiles or measures how far it is.
+    /// [`autotune`](Self::autotune) with progress: it calls `watch` before every kernel that it compiles or measures.
     ///
     /// ```
     /// # use epilogue::prelude::*;

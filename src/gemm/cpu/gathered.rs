@@ -1,4 +1,4 @@
-//! Gathers rows of A by an index, so that they are multiplied like those of any matrix; scatters rows of results.
+//! Gathers rows of A by an index; the gathered matrix is multiplied like any other. Scatters rows of results.
 
 use epilogue_runtime::{DeviceTensor, HostAccess, Result};
 

@@ -145,8 +145,8 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
     Lowered { values: builder.values, outputs }.without_unused()
 }
 
-/// Lowers functions of the same numbers, which are the accumulators of what it gives; the functions' results are its
-/// outputs.
+/// Lowers functions of the same parameters. The parameters become accumulators of the lowered tree, and the functions'
+/// results its outputs.
 pub(super) fn lower_functions<T: Arithmetic>(functions: &[Function], parameters: usize) -> Lowered<T> {
     let mut builder = Builder { values: Vec::new(), known: HashMap::new() };
     let operands: Vec<Id> =

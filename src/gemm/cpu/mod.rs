@@ -155,8 +155,8 @@ const fn multiplies_matrices(_: ElementType, _: ElementType) -> bool {
 /// or an input, except the `TensorMut` that it overwrites.
 ///
 /// # Errors
-/// [`Error::OperandTypes`], a tensor that is not on the CPU, or not enough memory for what an epilogue's parts leave for each
-/// other: then nothing has been written. Not enough memory for a thread's tiles: then a part of the results may be.
+/// [`Error::OperandTypes`], a tensor that is not on the CPU, or not enough memory for an epilogue's intermediates:
+/// nothing has been written. Not enough memory for a thread's tiles: some results may have been written.
 pub(crate) fn execute(
     programs: &Programs,
     phases: &Phases,

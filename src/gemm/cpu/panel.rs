@@ -44,7 +44,7 @@ struct Stretch {
     few: Option<usize>,
 }
 
-/// Where the parts of a panel find what those before them have left.
+/// The memory in which the parts of a panel find the intermediates of earlier parts.
 #[derive(Clone, Copy)]
 enum Kept<'a> {
     /// In memory for one panel, of each thread.

@@ -266,7 +266,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         }
     }
 
-    /// Adds the stores. They come after every load, so that an output may overwrite what is read.
+    /// Adds the stores. They come after every load, because an output may overwrite an input.
     fn stores(&mut self, tree: &ValidTree) {
         let mut sums = Vec::new();
         let mut stores = Vec::new();

@@ -16,7 +16,8 @@ const MOST_KEPT: usize = 512 << 20;
 /// Memory that a plan keeps: for runs, and for threads that compute by panels.
 #[derive(Debug)]
 pub(super) struct SlotMemory {
-    /// For each slot the one whose memory it has: itself, or one that is read for the last time where this is written.
+    /// For each slot, the slot whose memory it uses: itself, or one that is read for the last time when this is
+    /// written.
     homes: Vec<usize>,
     kept: Mutex<Vec<Slots>>,
 }

@@ -284,7 +284,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
     }
 
-    /// The tile's values of a vector or scalar, which are those of its columns or rows.
+    /// The range of a vector's or scalar's values in the tile: the tile's columns or rows.
     pub(super) fn values_of(class: BroadcastClass, tile: &Tile) -> Range<usize> {
         match class {
             BroadcastClass::Scalar => 0..1,

@@ -104,8 +104,8 @@ impl Taps {
         Some(this)
     }
 
-    /// Adds rows, all of one class or each of its own. `false` if those that have a tap are neither the first ones nor the last,
-    /// as a single one always is.
+    /// Adds rows, all of one class or each of its own. The rows with a tap must be the first or the last ones, as a
+    /// single row always is; `false` otherwise.
     fn add(&mut self, patches: &Patches, size: usize, classes: &[Class], rows: &[Row]) -> bool {
         let Patches { window, steps, .. } = patches;
         let before = self.taps.len();

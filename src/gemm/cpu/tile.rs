@@ -276,8 +276,8 @@ impl<'a> Tiles<'a> {
     }
 }
 
-/// Tiles that threads take one after another, each of them once. A thread takes those of a column, one below the other, so that
-/// it needs the same columns of B again; and threads begin at different columns, so that each packs others.
+/// Tiles that threads take one after another, each of them once. A thread takes the tiles of a column from top to
+/// bottom, and so needs the same columns of B again. Threads begin at different columns, so each packs others.
 #[derive(Debug)]
 pub(super) struct Turns<'a> {
     tiles: &'a Tiles<'a>,

@@ -201,7 +201,7 @@ pub(crate) fn running_type(tree: &ValidTree, reduction: Reduction) -> String {
     }
 }
 
-/// The C++ expression of what a reduction takes for an element, from that for its value and those for its row and column.
+/// The C++ expression that a reduction takes for an element, from the expressions of its value, its row and its column.
 pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &str, column: &str) -> String {
     match (reduction.op, reduction.axis) {
         (ReduceOp::User(reducer), _) => format!("{}::of({value})", reducers::name(tree, reducer)),

@@ -72,8 +72,8 @@ impl Stream {
         [streamed, k_tiles, line / clusters, line % clusters]
     }
 
-    /// The parts that a cluster computes, in its order: the last part of its share comes first, so that a part that
-    /// another cluster waits for never comes after one that waits itself.
+    /// The parts that a cluster computes, in its order: the last part of its share comes first. A part that another
+    /// cluster waits for therefore never comes after a part that waits itself.
     #[must_use]
     pub fn parts(&self, cluster: usize) -> Vec<Part> {
         let Range { start, mut end } = self.share(cluster);

@@ -116,7 +116,7 @@ impl ChosenKernel {
         Some(Self { chosen, candidates, not_in_tile, tuning: Tuning::None, ..self.clone() })
     }
 
-    /// The best kernel of those that leave later phases to launches of their own. With `same_tile`, as above.
+    /// The best kernel among kernels that leave later phases to launches of their own. With `same_tile`, as above.
     pub(crate) fn of_launches(&self, same_tile: bool) -> Option<Self> {
         let tile = self.chosen.key.tile();
         let suits = |c: &&Candidate| !c.key.in_tile() && (!same_tile || c.key.tile() == tile);

@@ -1,4 +1,5 @@
-//! Which operands are copied before the product, so that a kernel for sm_90a can load them, and how long that takes.
+//! The operands that are copied before the GEMM, because a kernel for sm_90a cannot load them, and the time of the
+//! copies.
 //!
 //! TMA needs rows that begin at multiples of 16 bytes and lie in their order; 8-bit and TF32 operands must be
 //! contiguous along K. Other operands have two ways. A kernel for sm_80 takes any operand. A copy of the operand, in a

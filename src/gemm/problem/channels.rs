@@ -43,7 +43,7 @@ pub(crate) fn cut(tensor: &DeviceTensor, axis: usize, groups: usize) -> Option<D
     tensor.reshape([before, &[groups, each], after].concat()).ok()
 }
 
-/// A matrix whose columns are those of one group after another, as a batch of matrices; `None` as of [`cut`].
+/// A batch of matrices, one for each group of a matrix's columns; `None` as of [`cut`].
 pub(crate) fn of_columns(matrix: &DeviceTensor, groups: usize) -> Option<DeviceTensor> {
     cut(matrix, 1, groups)?.permute(&[1, 0, 2]).ok()
 }

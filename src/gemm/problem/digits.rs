@@ -51,7 +51,7 @@ impl BatchAxes {
     }
 }
 
-/// The extents of an argument: of a view that was told its axes, those of the matrix or vector.
+/// The extents of an argument. If a view was told its axes, they are the matrix's or vector's.
 pub(crate) fn shape_of(tensor: &DeviceTensor) -> SmallVec<[usize; 4]> {
     tensor.axes().map_or_else(|| tensor.shape().into(), |axes| axes.shape().into())
 }

@@ -15,7 +15,7 @@ use crate::evt::TreeError;
 
 /// Why a GEMM can't be planned or run.
 ///
-/// The message says what was given, what is allowed and what to do; the variants are for programs that go on otherwise.
+/// The message says what was given, what is allowed and what to do. The variants are for programs that handle an error.
 /// Nothing has been written when a run returns one.
 ///
 /// ```
@@ -545,7 +545,7 @@ pub enum Error {
         /// The needed shape.
         needed: String,
     },
-    /// A view of a tensor whose axes have other extents than the matrix that they are to be.
+    /// A view with other extents than the needed matrix.
     #[error("argument `{name}`: {axis} are {needed}, but {given}")]
     ArgumentAxes {
         /// The argument's name.

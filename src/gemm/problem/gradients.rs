@@ -21,8 +21,8 @@ use super::reading::TensorReading;
 use super::sliding::{Kind, MOST_AXES};
 use super::window::Window;
 
-/// The A of the gradient of a convolution's images (its *input gradient*, or *data gradient*), which is also that of a
-/// transposed convolution (`ConvTranspose`).
+/// The A of the gradient of a convolution's images (its *input gradient*, or *data gradient*), or of a transposed
+/// convolution (`ConvTranspose`).
 ///
 /// `gradient` is that of the outputs, `[N, P, Q, K]` (or of one or three axes), of any strides; `window` is the
 /// convolution's, with its stride, padding and dilation; `image` has the extents of the images, `[H, W]`, which the outputs

@@ -165,7 +165,7 @@ impl<'a> Rows<'a> {
         self.grouped(offsets, Form::Offsets)
     }
 
-    /// Groups that follow each other from row 0 on, by where each ends: `ends` is `[G]` of i32, A is `[T, K]`.
+    /// Groups that follow each other from row 0, given by their ends: `ends` is `[G]` of i32, A is `[T, K]`.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
         self.grouped(ends, Form::Ends)
@@ -232,7 +232,7 @@ impl<'a> Depth<'a> {
         self.grouped(offsets, Form::Offsets)
     }
 
-    /// Groups that follow each other from index 0 on, by where each ends: `ends` is `[G]` of i32.
+    /// Groups that follow each other from index 0, given by their ends: `ends` is `[G]` of i32.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
         self.grouped(ends, Form::Ends)

@@ -23,11 +23,11 @@ use crate::evt::MAX_ACCUMULATORS;
 
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
-/// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
-/// divides its rows into groups, and picks and places them by an index; [`patches`](super::window::patches) are those of images under a
-/// window, [`gradient_patches`](super::gradients::gradient_patches) and
-/// [`transposed_patches`](super::gradients::transposed_patches) those of its gradients; one of FP8 may be
-/// [`scaled`](super::scaled::scaled) block by block.
+/// It is made from a tensor: `&a` works for any `impl Into<Left>`. [`rows`](super::grouped::rows) divides A's rows into
+/// groups, and picks and places them by an index. [`patches`](super::window::patches) reads images under a window;
+/// [`gradient_patches`](super::gradients::gradient_patches) and
+/// [`transposed_patches`](super::gradients::transposed_patches) are for its gradients. FP8 operands may have block
+/// scales ([`scaled`](super::scaled::scaled)).
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,

@@ -46,7 +46,7 @@ pub enum PatchError {
         /// The padding after it.
         after: usize,
     },
-    /// An image with its padding that is larger than what is counted.
+    /// An image with its padding that is too large to be counted.
     #[error("{axis} with its padding has {extent} elements; the largest possible is {limit}: give parts of the images")]
     Padded {
         /// `D`, `H` or `W`.
@@ -259,7 +259,7 @@ pub enum PatchError {
     /// An index is to pick rows of the images' patches.
     #[error("A is patches, and their rows are to be picked: give all patches, or a matrix whose rows an index picks")]
     Picked,
-    /// An argument whose axes for images are not those of a matrix.
+    /// An argument with axes of images that do not fit the GEMM's rows and columns.
     #[error("argument `{name}`: {reason}")]
     Argument {
         /// Its name.

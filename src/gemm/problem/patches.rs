@@ -208,7 +208,8 @@ impl Patches {
         all_b.iter().map(in_groups).collect()
     }
 
-    /// Whether kernels for sm_80, which have 16 bits for where a window begins along all axes but the last, can count that.
+    /// Whether kernels for sm_80 can count the starts of windows. They have 16 bits for a start along all axes but the
+    /// last.
     ///
     /// # Errors
     /// [`PatchError::Position`], [`PatchError::Strides`].

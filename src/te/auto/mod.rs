@@ -223,7 +223,7 @@ impl Automatic {
         }
     }
 
-    /// Whether this is a scan whose update is proven linear in the state, so that its time can be computed in parallel.
+    /// Whether this is a scan with an update that is proven linear in the state: its time can be computed in parallel.
     #[must_use]
     pub fn is_parallel_in_time(&self) -> bool {
         match &self.pattern {

@@ -46,8 +46,8 @@ pub(super) fn is_worth(elements: usize) -> bool {
     elements >= WORTH
 }
 
-/// Which matrices have rows of neighbouring elements, one stride apart, of the types that the tree says: a bit for each of
-/// the first ones.
+/// The matrices with rows of neighbouring elements, one stride apart and of the tree's types: a bit for each of the
+/// first matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Neighbours {
     parameters: u32,

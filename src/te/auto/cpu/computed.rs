@@ -25,7 +25,7 @@ pub(super) struct Computed {
     dimensions: Vec<(usize, isize)>,
     /// Its name, for messages.
     name: String,
-    /// If the indices of neighbouring points are apart by numbers that are known, so that those of the first are enough.
+    /// The row, if the indices of neighbouring points have known distances: the first point's indices are then enough.
     row: Option<Row>,
 }
 

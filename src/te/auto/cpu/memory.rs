@@ -147,7 +147,7 @@ pub(in crate::te::auto) struct Target {
     pub(in crate::te::auto) element: ElementType,
     pub(in crate::te::auto) address: u64,
     pub(in crate::te::auto) step: i64,
-    /// Whether the output is too large for the caches, so that it is written past them and leaves them to what is read.
+    /// Whether the output is too large for the caches. Non-temporal stores then leave the caches to the reads.
     pub(in crate::te::auto) far: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::{ElementType, parallel};
 
-/// The number of columns that are computed at once, step by step, so that their steps overlap.
+/// The number of columns that are computed at once, step by step: their steps overlap.
 const BESIDE: usize = 4;
 /// The number of neighbouring elements whose running sums are computed at once, in the lanes of vectors. It is the same on
 /// every machine, and so are the sums' bits.
@@ -319,8 +319,8 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
     }
 }
 
-/// A step of neighbouring columns. All elements are read before any is written, so that the compiler needn't know which of
-/// them lie apart to use vectors.
+/// A step of neighbouring columns. All elements are read before any is written: the compiler then uses vectors without
+/// knowing which of them overlap.
 ///
 /// # Safety
 /// The conditions of [`Plain::walk`].

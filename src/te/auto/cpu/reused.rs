@@ -83,7 +83,7 @@ impl ReusedValue {
     }
 }
 
-/// Where a value is kept: the register that has it during the reduction, and the one from which outputs are computed.
+/// The registers of a kept value: `from` has it during the reduction, and outputs are computed from `to`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReuseRegisters {
     pub(super) from: Register,

@@ -534,7 +534,7 @@ impl Scan {
     }
 }
 
-/// The lanes of those stretches that have a step of this number: the first one's step, and how many there are.
+/// The lanes of the stretches that have this step: the first lane's step, and how many there are.
 fn stretch_steps(stretches: &Range<i64>, step: i64, length: i64, steps: i64) -> Option<(Run, usize)> {
     let first = stretches.start * length + step;
     if first >= steps {

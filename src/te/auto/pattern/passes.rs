@@ -1,4 +1,4 @@
-//! Finds the reductions that outputs need, and groups those that one pass over the elements can do together.
+//! Finds the reductions that outputs need, and groups reductions that one pass over the elements can do together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(in crate::te::auto) struct Found {
 /// Reductions whose totals have names, with these names.
 pub(in crate::te::auto) type Known = Vec<(Arc<Operation>, Vec<Var>)>;
 
-/// The reductions that `outputs` need, each after those that it needs itself.
+/// The reductions that `outputs` need, in an order in which they can be computed.
 pub(in crate::te::auto) fn reductions(outputs: &[Tensor]) -> Vec<Found> {
     let mut search = Search::default();
     for output in outputs {
@@ -207,8 +207,8 @@ pub(in crate::te::auto) struct Member<'a> {
     pub(in crate::te::auto) combiner: &'a Combiner,
 }
 
-/// The passes over the elements, in order, each with the reductions that it does. `axes` are those of the first
-/// reduction: the `outer` axes of its output, then those that it reduces over.
+/// The passes over the elements, in order, each with the reductions that it does. `axes` are the first reduction's: the
+/// `outer` axes of its output, then the reduced ones.
 ///
 /// Reductions are done together if none needs another's result, and none changes what the others compute. For this they
 /// must count the same elements, start in the same way, and allow the same reassociation.

@@ -64,7 +64,7 @@ pub(in crate::te::auto) struct Cell {
 /// The computation for every column between two barriers.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Stage {
-    /// The stage's computation. Its axes are time, rows if it has any, and columns, then those that it reduces over.
+    /// The stage's computation. Its axes are time, rows if it has any, and columns, then the reduced axes.
     pub(in crate::te::auto) pattern: Reduction,
     /// The source of each of its reads.
     pub(in crate::te::auto) sources: Vec<Source>,
@@ -175,8 +175,8 @@ impl Building<'_> {
         reads_state(&Tensor::new(Arc::clone(operation), 0), &self.scan.state)
     }
 
-    /// The operations whose values are kept: reductions, and what they read that depends on the states and has no more
-    /// dimensions than they have.
+    /// The operations with values that are kept: reductions, and their reads that depend on the states and have at most
+    /// as many dimensions.
     fn held(&self, made: &[Arc<Operation>]) -> HashSet<*const Operation> {
         let most = self.scan.state.iter().map(Tensor::rank).max().unwrap_or(0);
         let mut held = HashSet::new();

@@ -76,8 +76,8 @@ pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Asks Linux for the registers, which are so large that a process has them only on request; once granted, for all its threads.
-/// (Linux kernel documentation, "Using XSTATE features in user space applications".)
+/// Asks Linux for AMX's registers. They are large, so a process has them only on request; once granted, all its threads
+/// have them. (Linux kernel documentation, "Using XSTATE features in user space applications".)
 #[cfg(target_os = "linux")]
 fn is_permitted() -> bool {
     const REQUEST: libc::c_long = 0x1023;
@@ -255,7 +255,7 @@ impl Lines<'_> {
         })
     }
 
-    /// Takes these words of lines that lie in tiles into account, and fetches those that follow.
+    /// Takes these words of lines in tiles into account, and prefetches the words after them.
     #[inline(always)]
     unsafe fn seen<W: Words>(&self, words: &Range<usize>, tiles: &Tiles, mut least: Least) -> Least {
         let next = tiles.tile * self.count.div_ceil(LINES).cast_signed();
@@ -275,7 +275,7 @@ impl Lines<'_> {
         least
     }
 
-    /// Writes these words of all rows to tiles, and zeros for those that are missing.
+    /// Writes these words of all rows to tiles, and zeros for missing words.
     #[inline(always)]
     unsafe fn copy<W: Words>(&self, words: Range<usize>, to: *mut u8, row: *mut i32, mut least: Least) -> Least {
         let high = self.count.div_ceil(LINES);

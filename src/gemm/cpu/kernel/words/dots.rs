@@ -119,7 +119,7 @@ impl<W: Avx512> Work for Dots<W> {
 }
 
 impl<W: Avx512> Dots<W> {
-    /// Which bytes of a vector are elements, from one along K on that there is.
+    /// The bytes of a vector that are elements, from element `k` on.
     #[inline(always)]
     const fn mask(&self, k: usize) -> u64 {
         let (left, step) = (self.depth - k, LANES * W::ELEMENTS);

@@ -169,9 +169,9 @@ pub(in crate::gemm::cpu) fn panel_words(columns: usize, words: usize) -> usize {
     columns.next_multiple_of(LANES) * words
 }
 
-/// Writes panels of the `depth`×`columns` elements of a source; gives what is known of them. With
-/// `flipped`, the first bit of every element is changed: signed integers become unsigned ones that are greater by 128,
-/// and the other way round. (What is missing at the end of K is then 128, and counts for nothing where A has 0 there.)
+/// Writes panels of the `depth`×`columns` elements of a source; gives facts about the elements. With `flipped`, the
+/// first bit of every element is changed: signed integers become unsigned ones, greater by 128, and the other way
+/// round. (Padding at the end of K is then 128. It counts for nothing, because A has 0 there.)
 ///
 /// # Safety
 /// The elements must be readable, and nobody writes them meanwhile; the CPU must multiply words of this type.

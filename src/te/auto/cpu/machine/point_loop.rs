@@ -183,7 +183,7 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// Steps, whose operands are known registers, constants, or what is read for each point.
+    /// Adds steps. Their operands are known registers, constants, or reads of each point.
     pub(in crate::te::auto::cpu) fn steps(&mut self, steps: &[Step]) -> Option<()> {
         for step in steps {
             for operand in step.operands() {
@@ -311,7 +311,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// A register whose value is computed of what earlier stages of a row program have left.
+    /// A register with a value that is computed from results of earlier stages of a row program.
     pub(super) fn total(&mut self, register: Register, of: impl FnOnce(&mut Body) -> Option<Typed>) -> Option<()> {
         let value = of(&mut self.lowering.body)?;
         self.lowering.set(register, value);

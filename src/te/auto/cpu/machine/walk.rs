@@ -32,7 +32,7 @@ enum Source {
     Read(usize),
     /// Elements of an output.
     Written(usize),
-    /// The outputs' lanes of a register, by its number among those that have such.
+    /// The outputs' lanes of a register, by its number among the registers with lanes in memory.
     Lanes(usize),
     /// The value of an axis, less that of its first index.
     Axis(usize, i64),

@@ -105,7 +105,7 @@ impl Total {
 }
 
 impl WholeRows {
-    /// `None` for what is not of this shape, or what vector code doesn't do.
+    /// `None` if the jobs are no chain of this form, or if vector code cannot do them.
     pub(in crate::te::auto::cpu) fn of(jobs: &[Job]) -> Option<Self> {
         let lanes = usize::try_from(jobs.first()?.count()).ok()?;
         let mut making = Making { program: RowProgram::new(lanes), arguments: Vec::new(), kept_in: None, kept: 0 };
@@ -147,8 +147,8 @@ impl WholeRows {
     /// Computes some rows. It fails where an index is outside of a tensor.
     ///
     /// # Safety
-    /// The jobs must be those it was made of, moved to where the tensors are now. Nobody else may write what is read, or access
-    /// what is written of these rows, during the call. The memory must be what [`memory`](Self::memory) gave.
+    /// The jobs must be those it was made of, moved to the present tensors. During the call, nobody else may write
+    /// inputs, or access outputs of these rows. The memory must come from [`memory`](Self::memory).
     pub(in crate::te::auto::cpu) unsafe fn run(
         &self,
         jobs: &[Job],
@@ -406,8 +406,8 @@ impl Making {
     }
 }
 
-/// The output of points whose elements lie as kept values do, if there is one. Each of its elements is written where the kept
-/// value was, after that has been read.
+/// The output of points that lies as kept values do, if there is one. Each of its elements overwrites the kept value
+/// that it is computed from.
 fn kept_in(job: &Job) -> Option<usize> {
     let results = &job.code.apply.as_ref()?.results;
     let is_alike = |place: usize| {

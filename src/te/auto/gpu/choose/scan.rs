@@ -111,7 +111,7 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// The number of lanes that share columns that are reduced to one.
+    /// The number of lanes that share the columns of one group; the group is reduced to one.
     fn group(&self) -> i64 {
         power_of_two(self.reduced).min(32)
     }

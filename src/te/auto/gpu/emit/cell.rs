@@ -50,7 +50,7 @@ fn is_taken(stage: &Stage, field: &Field) -> bool {
     }
 }
 
-/// Writes the kernel. Its parameters are those of the stages, each list ended by [`Field::Elements`], and then those of
+/// Writes the kernel. Its parameters are the stages' lists, each ended by [`Field::Elements`], and then
 /// [`cell_parameters`].
 pub(in crate::te::auto) fn emit(cell: &Cell, key: &CellKey) -> Result<Emitted, TeError> {
     let mut library = Library::new();
