@@ -101,7 +101,7 @@ pub(super) struct State {
     pub(super) place: usize,
     /// Whether any two values may be combined first.
     pub(super) is_free: bool,
-    /// Whether it is of f64s, which take two vectors where others take one.
+    /// Whether it is of f64s; they take two vectors, other states one.
     pub(super) is_double: bool,
 }
 
@@ -150,7 +150,7 @@ pub(crate) enum Binary {
     Sub,
     Mul,
     Div,
-    /// The first where it is less than the second; else the second.
+    /// The first if it is less than the second; else the second.
     FirstLess,
     FirstGreater,
     And,
@@ -161,7 +161,7 @@ pub(crate) enum Binary {
     Less,
     LessEqual,
     Equal,
-    /// Also where one is NaN.
+    /// Also if one is NaN.
     NotEqual,
     /// Where one is NaN.
     Unordered,

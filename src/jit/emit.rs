@@ -93,7 +93,7 @@ pub(super) struct InRow {
     pub(super) once: bool,
     /// The number of vectors between what [`Counter::Lane`] counts and the round.
     pub(super) position: usize,
-    /// Where the mask of the row's last lanes is, in a round of those.
+    /// The mask of the row's last lanes in memory, in a round of these lanes.
     pub(super) tail: Option<Memory>,
     /// The number of vectors of a state, and where they are.
     pub(super) apart: usize,

@@ -1,9 +1,9 @@
 //! The largest or the least f32 of a row's lanes, with NaN and zeros of both signs.
 //!
-//! The comparisons that vectors have lose NaN, and take either of two zeros. So there are three results: of comparisons, the
-//! greatest of the bits as signed integers, and as unsigned ones. The second is the largest number if any is positive or +0,
-//! the third the least if any is negative or -0; and they tell of NaN of either sign. That is three instructions for a
-//! vector, where a maximum that passes NaN on takes five, each waiting for the one before.
+//! Vector comparisons lose NaN, and take either of two zeros. So there are three results: by comparisons, by the
+//! greatest bits as signed integers, and by the greatest bits as unsigned ones. The second is the largest number if any
+//! is positive or +0, the third the least if any is negative or -0. Both also show NaN of either sign. These are three
+//! independent instructions for a vector. A maximum that passes NaN on takes five, each waiting for the one before.
 
 use super::body::{Binary, Body, Value};
 use super::rows::{JitPlace, RowProgram};

@@ -125,7 +125,7 @@ pub(crate) struct RowKernel {
 }
 
 impl RowKernel {
-    /// `None` where [`Kernel::compile`] gives none, for tails of rows that vector code can't leave out, and for stages with
+    /// `None` if [`Kernel::compile`] gives none, if vector code can't leave out the tails of rows, or if stages have
     /// too many streams or values.
     pub(crate) fn compile(program: &RowProgram) -> Option<Self> {
         levels().iter().find_map(|level| Self::at_level(program, *level))

@@ -1,4 +1,4 @@
-//! Memory that begins at a cache line, so that a vector's lanes are in one line, not in two.
+//! Memory that begins at a cache line: a vector's lanes are then in one line, not in two.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};

@@ -211,8 +211,8 @@ impl<T: Arithmetic> Builder<T> {
         if of_integers && !is_comparison { self.push_integer(kind, class) } else { self.push(kind, class) }
     }
 
-    /// `h + h · tanh(u)`, which is how GELU's approximation ends, as `h · (2 / (1 + exp(-2u)))`: half as many instructions,
-    /// and no sum that cancels. `None` for another sum, and where an infinite `h` could give another result.
+    /// `h + h · tanh(u)`, as at the end of GELU's approximation, as `h · (2 / (1 + exp(-2u)))`: half as many
+    /// instructions, and no cancellation. `None` for another sum, and if an infinite `h` could give another result.
     fn half_of_sigmoid(&mut self, half: Id, rest: Id) -> Option<Id> {
         let Kind::Compute(Operation::Apply(Op::Mul), [x, y, _]) = self.values[rest].kind else { return None };
         let of_tanh = |factor: Id, tanh: Id| match self.values[tanh].kind {
@@ -379,7 +379,7 @@ mod tests {
         }
     }
 
-    /// With an infinite `x`, the sum is NaN where the tangent is negative.
+    /// With an infinite `x`, the sum is NaN if the tangent is negative.
     #[test]
     fn a_tangent_of_something_else_stays_one() {
         #[elementwise]

@@ -171,9 +171,10 @@ pub(crate) fn execute(
 /// How the parts of an epilogue are gone through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// All parts of a row of tiles, where rows have nothing to do with each other.
+    /// All parts of a row of tiles, if rows do not depend on each other.
     Panels,
-    /// One part after another; those without a product, for which nothing but rows counts, together for a few rows at a time.
+    /// One part after another. Neighbouring parts without a GEMM that depend on rows only run together for a few rows
+    /// at a time.
     Parts,
 }
 
@@ -313,11 +314,11 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// Runs the parts: row by row of tiles where that keeps every thread busy, else one after another over the whole
-    /// product. Either gives the same bits.
+    /// Runs the parts: row by row of tiles if that keeps every thread busy, else one after another over the whole GEMM.
+    /// Either gives the same bits.
     ///
     /// # Errors
-    /// There is not enough memory for what the parts leave for each other: then nothing has been written.
+    /// There is not enough memory for the intermediates: then nothing has been written.
     fn run<T: Arithmetic>(
         &self,
         prepared: &[Prepared<T>],

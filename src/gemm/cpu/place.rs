@@ -97,7 +97,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// How many elements of the image the window's element is from the one where the window begins, if it is one of the image's.
+    /// The distance of the window's element from the window's start, in elements of the image; `None` for a zero.
     #[inline(always)]
     pub(super) fn tap(self, window: &Sliding, axis: usize, tap: usize) -> Option<isize> {
         let (at, apart) = (self.after + tap * window.dilation[axis], window.input_dilation[axis]);

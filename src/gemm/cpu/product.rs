@@ -141,7 +141,7 @@ pub(super) struct WordPanels {
     pub(super) packed: Vec<Option<(Packed, kernel::words::Contents)>>,
     /// How pieces lie in `b`.
     pub(super) layout: [usize; 4],
-    /// The last word of each row of A's, where K ends within it.
+    /// The last word of each row of A, if K ends within it.
     pub(super) last: Vec<i32>,
     /// A tile's sums of integers.
     pub(super) sums: Vec<i32>,

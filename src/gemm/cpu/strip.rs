@@ -41,7 +41,7 @@ pub(super) struct Frame<T> {
     /// Numbers, and truth values as 0 and 1.
     pub(super) numbers: Bank<T>,
     pub(super) integers: Bank<i64>,
-    /// Integers for every column, in 32 bits, where machine code reads them: by the number of their register.
+    /// Integers for every column, in 32 bits, for machine code that reads them: by the number of their register.
     pub(super) narrow: Vec<Vec<i32>>,
 }
 

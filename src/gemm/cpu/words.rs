@@ -173,8 +173,8 @@ impl Product<'_> {
         true
     }
 
-    /// Whether B's integers are signed like A's, and are changed to unsigned ones, or the other way round. The
-    /// instruction multiplies a signed by an unsigned integer.
+    /// Whether B's integers have A's signedness and must be flipped: the instruction multiplies a signed by an unsigned
+    /// integer.
     fn is_flipped(&self) -> bool {
         matches!(
             (self.a.element, self.b.element),

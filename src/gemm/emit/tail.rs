@@ -1,4 +1,5 @@
-//! The tail of a launch: what the block that completes reductions computes of them at once, one value a row or column.
+//! The tail of a launch. The block that completes reductions also computes everything that follows from them, one value
+//! a row or column.
 //!
 //! A thread that has combined the partials of a line has written the results itself, so it reads them back without a
 //! barrier. All the tail's names are in a namespace of their own.

@@ -28,7 +28,7 @@ pub enum Finish {
     SecondLaunch,
 }
 
-/// Where the whole lines lie that all phases of an epilogue are computed from, in one launch.
+/// Where the lines lie from which one launch computes all phases of an epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Within {
     /// In a tile.

@@ -39,7 +39,7 @@ pub struct ParameterField {
     pub name: String,
     /// Where it is, in bytes.
     pub offset: usize,
-    /// How many bytes it has: 4 or 8, or 128 where it is a tensor map.
+    /// Its number of bytes: 4 or 8, or 128 for a tensor map.
     pub bytes: usize,
     /// The field's value.
     pub value: FieldValue,
@@ -52,7 +52,7 @@ pub enum FieldValue {
     Integer(u64),
     /// An address, and this many bytes.
     Address(Memory, u64),
-    /// The argument of this index, a host scalar: f32 where the field has 4 bytes, else f64.
+    /// The host scalar with this argument's index: f32 if the field has 4 bytes, else f64.
     Scalar(usize),
     /// The tensor map of this index.
     Map(usize),

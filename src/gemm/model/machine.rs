@@ -144,8 +144,8 @@ mod tests {
         assert_eq!(Machine::of(epilogue_runtime::Device::cpu().properties()), None);
     }
 
-    /// GPUs differ where their attributes do. A 4090 has the memory of its data sheet and half of an L40S's rate. An H100
-    /// on a card has less power for each multiprocessor.
+    /// GPUs differ only in their attributes. A 4090 has the memory of its data sheet and half of an L40S's rate. An
+    /// H100 on a card has less power for each SM.
     #[test]
     fn speeds_follow_attributes() {
         let of = |name: &str| Machine::of_model(name.parse().expect("a GPU"));

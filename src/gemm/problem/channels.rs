@@ -48,7 +48,7 @@ pub(crate) fn of_columns(matrix: &DeviceTensor, groups: usize) -> Option<DeviceT
     cut(matrix, 1, groups)?.permute(&[1, 0, 2]).ok()
 }
 
-/// How a group's boxes of B lie beside the last group's, where B is one matrix for each element of the window.
+/// How a group's boxes of B lie beside the last group's. B is one matrix for each filter position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepsOfB {
     /// Behind its elements of the window.

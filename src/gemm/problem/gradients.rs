@@ -24,11 +24,11 @@ use super::window::Window;
 /// The A of the gradient of a convolution's images (its *input gradient*, or *data gradient*), or of a transposed
 /// convolution (`ConvTranspose`).
 ///
-/// `gradient` is that of the outputs, `[N, P, Q, K]` (or of one or three axes), of any strides; `window` is the
-/// convolution's, with its stride, padding and dilation; `image` has the extents of the images, `[H, W]`, which the outputs
-/// alone don't tell where the window moves by more than 1. B is the [`gradient_filter`](super::filter::gradient_filter) of
-/// the convolution's filters, or any matrix `[R·S·K, N]`. The product has a row for each element of the images, N·H·W of
-/// them, and a column for each channel.
+/// `gradient` is the outputs', `[N, P, Q, K]` (or with one or three axes), with any strides. `window` is the
+/// convolution's, with its stride, padding and dilation. `image` has the extents of the images, `[H, W]`; the outputs
+/// alone don't tell them if the window moves by more than 1. B is the
+/// [`gradient_filter`](super::filter::gradient_filter) of the convolution's filters, or any matrix `[R·S·K, N]`. The
+/// GEMM has a row for each element of the images, N·H·W in all, and a column for each channel.
 ///
 /// ```
 /// use epilogue::gemm::{Window, filter, gradient_filter, gradient_patches, patches};

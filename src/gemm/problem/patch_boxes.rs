@@ -47,7 +47,7 @@ impl PatchBoxes {
     }
 }
 
-/// Why tensor copies don't load patches, so that kernels for sm_80 serve sm_90a, too. As text, it is where they do.
+/// Why TMA does not load patches, and kernels for sm_80 serve sm_90a, too. Its text says when TMA would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unboxed {
     limit: &'static str,

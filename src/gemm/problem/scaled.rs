@@ -25,9 +25,9 @@ pub(crate) const SCALE_BLOCK: usize = 128;
 /// | A | `[M, K]` or `[L, M, K]` | `[M, ceil(K / 128)]` or `[L, M, ceil(K / 128)]`: for each row and 128 of K |
 /// | B | `[K, N]` or `[L, K, N]` | `[ceil(K / 128), ceil(N / 128)]`, with L in front if B has it: for each 128 by 128 |
 ///
-/// These are those of DeepSeek-V3's checkpoints, whose weights `[N, K]` and their scales are both transposed to be a B. Several
-/// B have scales each: `[scaled(&gate, &gate_scales), scaled(&up, &up_scales)]`. With groups of rows, it is
-/// [`rows(&a).scaled(&a_scales)`](super::Rows::scaled).
+/// These are the scales of DeepSeek-V3's checkpoints; there, weights `[N, K]` and their scales are both transposed to
+/// be a B. Several B have scales each: `[scaled(&gate, &gate_scales), scaled(&up, &up_scales)]`. With groups of rows,
+/// it is [`rows(&a).scaled(&a_scales)`](super::Rows::scaled).
 ///
 /// ```
 /// use epilogue::gemm::scaled;

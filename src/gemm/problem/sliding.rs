@@ -13,7 +13,7 @@ pub(crate) struct Sliding {
     pub(crate) axes: usize,
     pub(crate) size: [usize; MOST_AXES],
     pub(crate) stride: [usize; MOST_AXES],
-    /// Zeros around the image; fewer than none where the window never reaches its first or last elements.
+    /// Zeros around the image; negative if the window never reaches its first or last elements.
     pub(crate) before: [isize; MOST_AXES],
     pub(crate) after: [isize; MOST_AXES],
     pub(crate) dilation: [usize; MOST_AXES],
@@ -54,9 +54,9 @@ impl Sliding {
 
     /// The window that slides over `outputs` of this one to give the gradient of images of these extents.
     ///
-    /// Output p had element `h = p * stride - before + r * dilation` at r. So where outputs are `stride` apart, element h had
-    /// r for the one at `h + before - r * dilation`, if that is an output. Counting r from the other end, this is a window that
-    /// moves by 1. Both extents have been counted.
+    /// Output p had element `h = p * stride - before + r * dilation` at r. Let the outputs be `stride` apart. Then
+    /// element h had r in the output at `h + before - r * dilation`, if there is one. Counting r from the other end,
+    /// this is a window that moves by 1. Both extents have been counted.
     pub(crate) fn mirrored(&self, outputs: &[usize; MOST_AXES], images: &[usize; MOST_AXES]) -> Self {
         let mut this = Self { stride: [1; MOST_AXES], ..*self };
         for axis in 0..MOST_AXES {

@@ -163,7 +163,7 @@ impl<const AXES: usize> Window<AXES> {
     }
 }
 
-/// More than any image has is refused where it is counted.
+/// Numbers beyond any image are refused later, when they are counted.
 const fn signed(zeros: usize) -> isize {
     if zeros > isize::MAX.cast_unsigned() { isize::MAX } else { zeros.cast_signed() }
 }

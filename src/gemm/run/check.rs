@@ -264,7 +264,7 @@ impl Check<'_> {
         self.shape(name, tensor, &extents, batch, class)
     }
 
-    /// Whether only those arguments have digits that may, and are viewed as what they are.
+    /// Checks that arguments with digits may have them, and that their views have the right class.
     fn digits(&self, arguments: &[Argument<'_>]) -> Result<(), Error> {
         const OUTPUT: &str = "give it memory of its own, where they do, and copy it afterwards";
         const INPUT: &str = "view a contiguous copy, where they do";
@@ -469,7 +469,7 @@ impl Check<'_> {
     }
 }
 
-/// The first list of axes whose elements are not as many as needed, of a view that was told the axes of this class.
+/// The first list of axes with a wrong number of elements, if a view was told the axes of this class.
 fn wrong_axes(name: &'static str, tensor: &DeviceTensor, per_batch: &[usize], class: BroadcastClass) -> Option<Error> {
     let lists = tensor.axes()?.lists();
     let named: &[&str] = match class {

@@ -19,7 +19,7 @@ use crate::{Argument, ElementType};
 
 /// Fills a kernel's arguments.
 pub(crate) struct Fill<'a> {
-    /// Whose arguments' names fields have where they are described. (Launches with a tail are not.)
+    /// The tree whose names described fields have. (Launches with a tail are not described.)
     pub(crate) tree: &'a ValidTree,
     /// The epilogue's, and those of the launch's tail.
     pub(crate) arguments: (&'a [Argument<'a>], &'a [Argument<'a>]),

@@ -176,7 +176,7 @@ pub(crate) struct KeptLater {
 }
 
 impl KeptLater {
-    /// The kernel; `None` where the device is gone.
+    /// The kernel; `None` if the device is gone.
     pub(crate) fn attached(&self) -> Option<LaterKernel> {
         let Self { key, emitted, kernel } = self;
         Some(LaterKernel { key: *key, emitted: Arc::clone(emitted), kernel: kernel.attached()? })

@@ -285,8 +285,8 @@ impl Repacker {
     }
 
     /// Copies an operand on `stream` to rows that begin at multiples of 16 bytes. Gives the copy, and its memory, which
-    /// is to be [kept](Self::keep). The copy has the operand's shape, except that batches that share their memory
-    /// become one, and that picked rows are those of the product.
+    /// is to be [kept](Self::keep). The copy has the operand's shape, with two exceptions: batches that share their
+    /// memory become one, and picked rows are in the GEMM's order.
     pub(crate) fn copy(
         &self,
         stream: &Stream,

@@ -35,7 +35,7 @@ impl<'a> Scales<'a> {
     }
 }
 
-/// Strides of batches (0 where all share one), rows and columns.
+/// Strides of batches (0 if all share one), rows and columns.
 fn strides(tensor: &DeviceTensor) -> [isize; 3] {
     match (tensor.shape(), tensor.strides()) {
         ([batch, ..], [over_batch, rows, columns]) => [if *batch > 1 { *over_batch } else { 0 }, *rows, *columns],

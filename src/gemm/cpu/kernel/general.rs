@@ -7,7 +7,7 @@ use super::{Extents, Lanes, Matrix};
 
 /// A type with a crate.
 pub(in crate::gemm::cpu) trait General: Lanes {
-    /// `to = a · b`, or `to += a · b` where it continues; `to` is best contiguous along rows.
+    /// `to = a · b`, or `to += a · b` if it continues; `to` is best contiguous along rows.
     ///
     /// # Safety
     /// `a` must have rows × depth elements and `b` depth × columns, which no thread writes meanwhile; `to` rows × columns, apart

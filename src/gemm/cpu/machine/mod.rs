@@ -28,7 +28,7 @@ const WORTH: usize = 1 << 17;
 
 #[cfg(test)]
 thread_local! {
-    /// Whether runs of this thread use code, whatever the number and extents of elements; `None` where those decide.
+    /// Whether runs of this thread use code; `None` if the number and extents of elements decide.
     pub(super) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
     /// The number of loops that this thread has compiled.
     pub(super) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };

@@ -126,7 +126,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         Some(results)
     }
 
-    /// The bytes of one column of a row in what a binding reads or writes; 0 where all columns share it.
+    /// The bytes of one column of a row in a binding's memory; 0 if all columns share it.
     fn of_column(&self, binding: Binding) -> usize {
         match binding {
             Binding::Parameter(i) => self.parameters[i].element.size(),

@@ -70,7 +70,7 @@ fn bits(registers: &mut Registers, register: Register) -> &mut [u32] {
 }
 
 impl Job {
-    /// The strips of this reduction's own: wide, but enough of them for all threads where those can't share a strip.
+    /// The strips of this reduction alone: wide, but enough for all threads if these can't share a strip.
     fn strips(&self, line: i64, registers: i64) -> Strips {
         let most = NEAREST / (size_of::<f32>() as i64 * registers.max(1));
         let fair = if self.tree.parts > 1 { most } else { self.count_outputs() / self.pieces };

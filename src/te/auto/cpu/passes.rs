@@ -39,7 +39,7 @@ pub(in crate::te::auto) struct Chain {
 enum Blocks {
     /// This many outputs; none of them is cut into parts.
     Of(i64),
-    /// Neighbours, where lanes are outputs.
+    /// Strips of neighbours, if lanes are outputs.
     Strips(Strips),
 }
 

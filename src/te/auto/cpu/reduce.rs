@@ -242,7 +242,8 @@ impl Job {
         self.fold(registers, lanes, lanes)
     }
 
-    /// Starts with the identities or, in exact order, with the initial values where the elements are `whole` outputs'.
+    /// Starts with the identities. In exact order, it starts with the initial values if the elements are `whole`
+    /// outputs'.
     ///
     /// # Safety
     /// Nobody may write what is read during the call.
@@ -320,7 +321,7 @@ impl Job {
         Ok(())
     }
 
-    /// The steps that compute the values of elements that have been read.
+    /// The steps that compute the values of elements from their reads.
     pub(in crate::te::auto) fn source_steps(&self) -> &[Step] {
         self.source.as_ref().map_or(&self.code.source.0, |source| &source.each)
     }

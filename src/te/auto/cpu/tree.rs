@@ -16,8 +16,8 @@ const POINTS: i64 = 1 << 17;
 const PART_OF_ROW: i64 = 1 << 17;
 /// The most lanes of an output: as many as registers hold.
 const TOGETHER: i64 = 64;
-/// The number of elements of an output that are combined one after another: where they are contiguous in memory, and
-/// where not.
+/// The number of elements of an output that are combined one after another: if they are contiguous in memory, and if
+/// not.
 const SHORT: i64 = 16;
 const SHORT_APART: i64 = 64;
 /// The least number of elements of an output along which lanes lie.

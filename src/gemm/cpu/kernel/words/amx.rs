@@ -134,9 +134,9 @@ impl<W: Words> Work for Block<'_, W> {
 struct Memory {
     /// The tiles of rows of A: of the first step all, then of the next.
     a: [u8; HIGH * DEEP * TILE],
-    /// The last words of B, where they are fewer than a tile's.
+    /// The last words of B, if they are fewer than a tile's.
     last: [u8; WIDE * TILE],
-    /// The result, where it isn't whole tiles.
+    /// The result, if it isn't whole tiles.
     to: [u8; HIGH * WIDE * TILE],
     /// The words of one row.
     row: [u8; DEEP * LINE],
@@ -238,7 +238,7 @@ impl Tiles {
 }
 
 impl Lines<'_> {
-    /// The tiles where they lie, if these rows fill them, are as far from each other, and have their words one after another.
+    /// The tiles in place, if these rows fill them, are equally far apart, and have their words one after another.
     #[inline(always)]
     fn in_place(&self, words: &Range<usize>) -> Option<Tiles> {
         let (of, row) = self.rows[0];

@@ -126,7 +126,7 @@ impl<W: Avx512> Dots<W> {
         u64::MAX >> (64 - 4 / W::ELEMENTS * if left < step { left } else { step })
     }
 
-    /// B's integers, signed where they were unsigned and the other way round.
+    /// B's integers with the other signedness.
     #[inline(always)]
     unsafe fn flip(&self, x: __m512i) -> __m512i {
         // Only words of four elements are integers.

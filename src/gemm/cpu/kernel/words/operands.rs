@@ -76,7 +76,7 @@ impl<'a> Rows<'a> {
         Self { starts, runs, word, places: None, are_far: false }
     }
 
-    /// How many bytes the first of these words of B's is from where each row begins, if one run of all rows has them.
+    /// The offset in bytes of the first of these words of B from each row's start, if one run of all rows has them.
     pub(super) fn offset(&self, words: &Range<usize>) -> Option<isize> {
         let [run] = self.runs else { return None };
         let has_all = run.of == Of::All && run.first <= words.start && words.end <= run.first + run.length;

@@ -208,7 +208,7 @@ impl Job {
         Ok(())
     }
 
-    /// Combines elements where lanes are outputs.
+    /// Combines elements if lanes are outputs.
     ///
     /// # Safety
     /// Nobody may write what is read during the call.
@@ -237,7 +237,7 @@ impl Job {
         }
     }
 
-    /// Combines elements where lanes share an output, whose elements are contiguous. The first lanes of `sums` must
+    /// Combines elements if lanes share an output and its elements are contiguous. The first lanes of `sums` must
     /// hold the identities, and get the totals.
     ///
     /// # Safety
@@ -277,7 +277,7 @@ impl Job {
         }
     }
 
-    /// Combines elements where lanes share an output. If outputs are interleaved, the chunk's first one stands for all.
+    /// Combines elements if lanes share an output. If outputs are interleaved, the chunk's first one stands for all.
     ///
     /// # Safety
     /// Nobody may write what is read during the call.

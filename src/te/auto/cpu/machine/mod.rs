@@ -20,7 +20,7 @@ const WORTH: i64 = 1 << 16;
 
 #[cfg(test)]
 thread_local! {
-    /// Whether this thread compiles code, whatever the number of points; `None` where that decides.
+    /// Whether this thread compiles code; `None` if the number of points decides.
     pub(in crate::te::auto) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
     /// The number of chains that this thread has compiled to a loop over rows.
     pub(in crate::te::auto) static IN_ROWS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };

@@ -164,7 +164,7 @@ impl<'a> Builder<'a> {
         Some(argument)
     }
 
-    /// Sets what [`state`](Self::state) gave to the value of another register, where a condition holds.
+    /// Sets a [`state`](Self::state) to the value of another register, if a condition holds.
     pub(in crate::te::auto::cpu) fn set_state(
         &mut self,
         argument: usize,

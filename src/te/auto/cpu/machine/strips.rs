@@ -13,7 +13,7 @@ pub(in crate::te::auto::cpu) struct MachineLoops {
     pub(in crate::te::auto::cpu) add: Option<PointLoop>,
     /// Computes the outputs of points, along the same loops.
     pub(in crate::te::auto::cpu) apply: Option<PointLoop>,
-    /// Both, where lanes are outputs.
+    /// Both, if lanes are outputs.
     pub(in crate::te::auto::cpu) columns: Option<Columns>,
 }
 

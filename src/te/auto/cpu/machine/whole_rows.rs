@@ -66,7 +66,7 @@ struct Elsewhere {
 /// A thread's memory for computing rows.
 pub(in crate::te::auto::cpu) struct Memory {
     kept: Vec<f32>,
-    /// The registers of each reduction, in one lane, where indices choose rows.
+    /// The registers of each reduction, in one lane, if indices choose rows.
     registers: Vec<Registers>,
 }
 
@@ -144,7 +144,7 @@ impl WholeRows {
         }
     }
 
-    /// Computes some rows. It fails where an index is outside of a tensor.
+    /// Computes some rows. It fails if an index is outside of a tensor.
     ///
     /// # Safety
     /// The jobs must be those it was made of, moved to the present tensors. During the call, nobody else may write

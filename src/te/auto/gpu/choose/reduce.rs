@@ -71,7 +71,7 @@ impl Plan {
     }
 }
 
-/// Chooses the kernel. `multiprocessors` is the device's number of SMs; it matters only where the order of the elements
+/// Chooses the kernel. `multiprocessors` is the device's number of SMs; it matters only if the order of the elements
 /// may depend on the device.
 pub(in crate::te::auto) fn choose(
     reduction: &Reduction,
