@@ -6,10 +6,9 @@
 //
 //   C[m][n] = sum over blocks b of K:  (s[m][b] * t[b][n / 128]) * (sum over k in b: A[m][k] * B[k][n])
 //
-// A k-tile of both families is a block of K. A thread's accumulators of one tile lie in one block of columns. The
-// thread reads the scales of its rows from global memory once it has used those of the block before, so they arrive
-// during the block's products. Any strides will do, no shared memory is needed, and no barrier. Scales outside of the
-// operands are 0.
+// A k-tile of both families is a block of K. A thread's accumulators of one tile lie in one block of columns. After
+// each block, the thread reads the next scales of its rows from global memory. They arrive during the next block's
+// MMAs. Any strides will do; no shared memory is needed, and no barrier. Scales outside of the operands are 0.
 //
 // No block is left out, whatever its scales: 0 times infinity is NaN.
 #pragma once

@@ -1,15 +1,15 @@
 // Values of several threads, combined into one.
 //
-//   Reduce...                the operations: `lift` is applied to every value once, `combine` is commutative and has
-//                            `identity`, also if nothing is combined
-//   combine_elements         what a lane has of some lines, with its next elements, in their order
-//   shuffle_down, _xor, _lane   one instruction each, for every element type and for accumulators
-//   reduce_lanes             registers of a warp, a butterfly: every lane gets the result, the same bits, at every run
-//   combine_lanes            tuples of neighbouring lanes, in their order: the first gets the result
-//   publish_warp, gather     warps through shared memory, in ascending order; the barrier between is the caller's, who
-//                            knows which threads there are
+//   Reduce...                the operations: `lift` is applied to every value once; `combine` is commutative and has
+//                            `identity`, the result if nothing is combined.
+//   combine_elements         a lane's partial results of some lines, with its next elements, in their order.
+//   shuffle_down, _xor, _lane   one instruction each, for every element type and for accumulators.
+//   reduce_lanes             registers of a warp, a butterfly: every lane gets the result, the same bits, at every run.
+//   combine_lanes            tuples of neighbouring lanes, in their order: the first lane gets the result.
+//   publish_warp, gather     warps through shared memory, in ascending order. The caller has the barrier between them,
+//                            because it knows which threads take part.
 //
-// Masks name the lanes that are known to take part; nothing here asks who happens to be active.
+// Masks name the lanes that are known to take part. Nothing here asks which lanes happen to be active.
 #pragma once
 #include "convert.cuh"
 #include "math.cuh"

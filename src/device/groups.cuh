@@ -1,8 +1,8 @@
-// Groups: products with different numbers of rows in one launch, as experts have. The bounds are in the device's
-// memory. So a launch has the most tiles that there can be, and each block finds here which group its tile belongs to.
+// Groups: GEMMs with different numbers of rows in one launch, as experts have. The bounds are in the device's memory.
+// A launch therefore has the most tiles that there can be, and each block finds here which group its tile belongs to.
 //
-//   rows of A     | group 0      | group 1 | group 3          |       group 2 has none
-//   row tiles     | 0   | 1   | 2  | 3     | 4 | 5    | 6   | 7 |     a group's tiles begin with its first row
+//   rows of A     | group 0      | group 1 | group 3          |       group 2 has none.
+//   row tiles     | 0   | 1   | 2  | 3     | 4 | 5    | 6   | 7 |     a group's tiles begin with its first row.
 //
 // If K is divided, a group's part of it is found in the same way, and its tiles are those of a batch.
 //

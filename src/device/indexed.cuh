@@ -1,7 +1,7 @@
 // Argmax and argmin: a value with the index of its element, reduced like any other.
 //
-// Of equal values the least index wins (+0 and -0 are equal here), and a NaN over every number. So operands can change
-// places without a bit changing. An element has an index below the greatest integer, which stands for no element.
+// If values are equal, the least index wins (+0 and -0 are equal here); a NaN wins over every number. Operands can
+// therefore be exchanged without a bit changing. The greatest integer stands for no element; no element has this index.
 #pragma once
 #include "collective.cuh"
 #include "convert.cuh"

@@ -6,9 +6,9 @@
 //                     significant bits (f16) only, or where the user asks for fast mathematics
 //   math::approx8::   the same, and tanh with 2^-10.9: at most 8 significant bits (bf16, 8-bit types)
 //
-// f_beside_one is shorter still, with an absolute error under 2^-18: for values whose every use adds them to a number of
-// about 1, or adds a product with them to a number that is about as large (expr/cuda/beside.rs finds out). That 1 + erf(x)
-// is exactly 0 far to the left matters there, because GELU multiplies it by x.
+// f_beside_one is shorter still, with an absolute error under 2^-18. It is for values that are only added to numbers
+// near 1; a product with them may also be added to a number of its own size (expr/cuda/beside.rs finds these values).
+// 1 + erf(x) must be exactly 0 far to the left, because GELU multiplies it by x.
 //
 // NVRTC declares `expf` and the other functions of CUDA's mathematical library itself: no header is needed. Its bounds
 // are those of the CUDA C++ Programming Guide, "Mathematical Functions". The float sine and cosine are written out,

@@ -1,15 +1,15 @@
 // The reductions of tiles, for every kernel family:
 //
-//   warps -> tile:       values that warps left in shared memory, combined in ascending order
-//   tile -> partial:     one value per row (column) of the tile, in the workspace or in a partials output
-//   all tiles -> result: the block that arrives last at a row (column) of tiles combines the partials in the order of
-//                        the tiles, so the order of arrival changes nothing
+//   warps -> tile:       values that warps left in shared memory, combined in ascending order.
+//   tile -> partial:     one value per row (column) of the tile, in the workspace or in a partials output.
+//   all tiles -> result: the last block to arrive at a row (column) of tiles combines the partials, in the order of
+//                        the tiles. The order of arrival changes nothing.
 //
 // Each family brings values from registers to its warps' places by itself. `Walk` says how the family's threads go over
 // a tile:
-//   TILE_M, TILE_N; WARPS_M, WARPS_N   warps that share a column, a row
-//   THREADS, thread(), sync()          the threads that take part, and their barrier
-//   shared<T, ID, COUNT>()             COUNT places in shared memory, distinguished by ID
+//   TILE_M, TILE_N; WARPS_M, WARPS_N   the tile; the warps that share a column, a row.
+//   THREADS, thread(), sync()          the threads that take part, and their barrier.
+//   shared<T, ID, COUNT>()             COUNT places in shared memory, distinguished by ID.
 #pragma once
 #include "collective.cuh"
 #include "convert.cuh"

@@ -4,10 +4,10 @@
 // The work is cut into tiles of 32 words of 4 bytes along the rows that are written; a block takes one tile after
 // another. In each case a warp writes 32 neighbouring words at a time:
 //
-//   Neighbours   rows that are contiguous but begin anywhere: two aligned words are shifted into one
+//   Neighbours   rows that are contiguous but begin anywhere: two aligned words are shifted into one.
 //   Transpose    columns that are contiguous: words of several columns are exchanged in registers (prmt), then through
-//                shared memory, so that both reading and writing are of 128 neighbouring bytes
-//   Gather       any strides: element by element
+//                shared memory. Reads and writes are then both of 128 neighbouring bytes.
+//   Gather       any strides: element by element.
 //
 // Elements beyond the matrix are not read: the last word of a row is filled with zeros.
 #pragma once

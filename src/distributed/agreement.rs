@@ -17,8 +17,8 @@ pub(super) struct Agreement(Mutex<BTreeSet<String>>);
 impl Agreement {
     /// Runs on the stream, and on the ranks' own, as soon as all ranks agree on `description`.
     ///
-    /// `put` puts a run's work on two streams. Dry streams come first: they check everything and compile what is missing, so
-    /// that the other ranks hear of a refusal before any rank writes.
+    /// `put` puts a run's work on two streams. Dry streams come first: they check everything and compile missing
+    /// kernels. The other ranks therefore hear of a refusal before any rank writes.
     pub(super) fn run(
         &self,
         ranks: &Communicator,

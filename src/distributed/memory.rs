@@ -8,7 +8,7 @@ use super::error::Error;
 use crate::ElementType;
 use crate::pool::Pool;
 
-/// Tensors of one run, each in an allocation of its own, so that work waits only for the tensors that it uses.
+/// Tensors of one run. Each has its own allocation: work waits only for the tensors that it uses.
 #[derive(Debug)]
 pub(super) struct Tensors {
     shapes: Vec<(ElementType, Vec<usize>)>,

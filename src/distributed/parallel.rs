@@ -170,9 +170,9 @@ impl<D: Divided, E> Parallel<D, E> {
         chunks(extent, self.plans.chunks).into_iter().map(|range| Rows { parts, extent, range }).collect()
     }
 
-    /// Does `first` and then `second` for each chunk. `first` has tensors of these types and shapes, as many for each
-    /// chunk, and gives those that `second` reads. It comes a chunk ahead, so that the ranks exchange one chunk while
-    /// another is computed.
+    /// Does `first` and then `second` for each chunk. `first` gets as many tensors of these types and shapes for each
+    /// chunk, and gives the tensors that `second` reads. It comes a chunk ahead, so that the ranks exchange one chunk
+    /// while another is computed.
     pub(super) fn by_chunks(
         &self,
         stream: &Stream,

@@ -30,17 +30,17 @@ pub enum Place {
     /// read from memory once more.
     #[default]
     After,
-    /// Before it, in the product's own kernel: what every rank has computed of its partial sum is added up. That is right
-    /// for what is linear in the accumulators and has nothing else, such as `alpha * accum`; a bias would be added once by
-    /// every rank. The sums travel in the outputs' type, so in 16 bits half as much is sent.
+    /// Before it, in the GEMM's own kernel: the ranks' results of the epilogue are added up. This is right only if the
+    /// epilogue is linear in the accumulators and has nothing else, such as `alpha * accum`; every rank would add a
+    /// bias once. The sums travel in the outputs' type, so in 16 bits half as much is sent.
     Before,
 }
 
-/// A product whose K is divided among ranks: each has some columns of A and the same rows of B, and the ranks add up their
-/// partial sums.
+/// A product whose K is divided among ranks. Each rank has some columns of A and the same rows of B, and the ranks add
+/// up their partial sums.
 ///
-/// It is the second half of a tensor-parallel layer, whose A is what a [`ColumnParallel`](super::ColumnParallel) has left on
-/// each rank; [the module](super) has an example. The ranks' K may differ.
+/// It is the second half of a tensor-parallel layer: its A is the result of a [`ColumnParallel`](super::ColumnParallel)
+/// on each rank. [The module](super) has an example. The ranks' K may differ.
 ///
 /// Sums over ranks are in a fixed order between threads. On GPUs they are in NCCL's order, which is the same at
 /// every run on the same computers. They are not the bits that one rank alone would get, since rounding depends on the order.

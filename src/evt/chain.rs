@@ -203,7 +203,7 @@ mod tests {
         );
     }
 
-    /// Four reductions, each of values that are computed from the one before, and what reads the last; or a fifth.
+    /// Four reductions, each of values computed from the one before, and a reader of the last; or a fifth reduction.
     fn chain(length: usize) -> Tree {
         let mut b = TreeBuilder::new("e", "a.rs");
         let accum = b.accum("accum");

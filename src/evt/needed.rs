@@ -50,7 +50,7 @@ pub(crate) enum Possible<T> {
 /// The conditions on positions that decide whether a tree's accumulators are needed, found out once for all rectangles.
 #[derive(Clone, Debug)]
 pub(crate) struct Conditions {
-    /// Marks the values that are these conditions, or that conditions are made of.
+    /// Marks the values that these conditions are made of, and the conditions themselves.
     wanted: Vec<bool>,
     never_wrap: Vec<bool>,
 }

@@ -67,8 +67,8 @@ impl Tree {
     }
 }
 
-/// The element type of a stored value if none is written. A vector that is computed from reductions is one of their results, as
-/// a loss is, which is the difference of two.
+/// The element type of a stored value if none is written. A vector that is computed from reductions counts as a result
+/// of reductions: a loss is the difference of two.
 const fn stored_as(fact: Fact, types: Types) -> ElementType {
     let of_reductions = fact.phase > 0 && !matches!(fact.class, super::BroadcastClass::Tensor);
     match (fact.ty, fact.class) {

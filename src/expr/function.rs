@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::Op;
 use crate::ElementType;
 
-/// The most operations of a function, with those of the functions that it calls, each as often as it is called.
+/// The most operations of a function. The functions that it calls count, each as often as it is called.
 pub const MOST_OPERATIONS: usize = 1 << 14;
 
 /// An elementwise function: what `#[elementwise]` makes, and what the built-in operations are.
@@ -122,8 +122,8 @@ impl Function {
         &self.body
     }
 
-    /// How many operations it has, with those of the functions that it calls, each as often as it is called. A function
-    /// of more than [`MOST_OPERATIONS`] can't be used.
+    /// Its number of operations. The functions that it calls count, each as often as it is called. A function of more
+    /// than [`MOST_OPERATIONS`] can't be used.
     #[must_use]
     pub fn operations(&self) -> usize {
         self.operations

@@ -41,8 +41,8 @@ pub trait Number: Sized {
     ) -> Self::Value;
 }
 
-/// The other operands of an operation that gives a `V`. With numbers they are `f32`; with expressions also anything
-/// that can become one, such as a number, which takes the type of the others.
+/// The other operands of an operation that gives a `V`. With numbers they are `f32`. With expressions they are anything
+/// that can become one; a number takes the type of the others.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an operand beside a `{V}`",
     label = "not of the kind that the first operand is of",

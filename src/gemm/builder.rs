@@ -78,7 +78,7 @@ impl Gemm<()> {
     /// [`plan`](Self::plan) for an epilogue whose type has no name, such as that of `epilogue!`.
     ///
     /// # Errors
-    /// Those of [`plan`](Self::plan).
+    /// As [`plan`](Self::plan).
     pub fn plan_for<'a, 'b, E: Epilogue>(
         device: &Device,
         a: impl Into<Left<'a>>,
@@ -160,7 +160,8 @@ impl<E> Builder<E> {
         self.with_problem(Problem::of_scattered_rows)
     }
 
-    /// The number of groups with a matrix of M rows each, of which they have the first; see [`rows`](super::rows).
+    /// The number of groups, each with a matrix of M rows; a group's rows are its first ones. See
+    /// [`rows`](super::rows).
     #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {
         self.with_reading(Property::PaddedGroups, |problem| problem.in_padded_groups(groups))
@@ -209,8 +210,8 @@ impl<E> Builder<E> {
         self
     }
 
-    /// The tile of a kernel for sm_80 and later, one of those that [`Tile::all`] lists (with any number of stages). On
-    /// the CPU, its `m` and `n` are the tile of per-tile partials; the CPU has no kernels, and refuses the other knobs.
+    /// The tile of a kernel for sm_80 and later: one of [`Tile::all`], with any number of stages. On the CPU, its `m`
+    /// and `n` are the tile of per-tile partials; the CPU has no kernels, and refuses the other knobs.
     #[must_use]
     pub fn tile(mut self, tile: Tile) -> Self {
         self.planner.description.request.pins.tile = Some(tile);
@@ -247,10 +248,10 @@ impl<E> Builder<E> {
         self
     }
 
-    /// Where later phases of an epilogue are computed, which need its own reductions, as a softmax's do: in the tile, where
-    /// whole rows lie in one; in the tiles of a cluster, where they lie in these (on sm_90a); or in launches of their own.
-    /// Without it the model takes what it predicts to be fastest; and a run whose rows are wider than the plan's tiles goes on
-    /// in launches.
+    /// Where later phases of an epilogue are computed. (They need the epilogue's own reductions, as a softmax does.)
+    /// They run in the tile, if whole rows lie in one; in the tiles of a cluster, if rows lie in these (on sm_90a); or
+    /// in launches of their own. Without this knob the model takes what it predicts to be fastest. A run with rows
+    /// wider than the plan's tiles uses launches.
     ///
     /// ```
     /// use epilogue::gemm::{Builder, Error, Finish};
@@ -278,8 +279,9 @@ impl<E> Builder<E> {
         self
     }
 
-    /// On sm_90a, how many multiprocessors a persistent kernel may fill, whose blocks take one tile after another
-    /// (those for sm_90a, and those for sm_80 with stream-K); by default all. The rest is left to other streams.
+    /// How many SMs a persistent kernel may fill on sm_90a; all by default. The rest is left to other streams.
+    /// Persistent are the kernels for sm_90a, and those for sm_80 with stream-K: their blocks take one tile after
+    /// another.
     #[must_use]
     pub fn multiprocessors(mut self, multiprocessors: usize) -> Self {
         self.planner.description.multiprocessors = Some(multiprocessors);

@@ -7,11 +7,11 @@ use super::problem::{Arithmetic, Knob, Major, OperandLayout, Problem};
 use crate::ElementType;
 use crate::tuning::Tuning;
 
-/// What a plan is asked for, beside its device and epilogue. What differs most often is compared first.
+/// The settings of a plan, beside its device and epilogue. The most variable fields are compared first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Description {
     pub(super) problem: Option<Problem>,
-    /// What a builder was asked for, whether or not `problem` has it.
+    /// The builder's requests, whether or not `problem` has them.
     pub(super) asked: Properties,
     pub(super) elements: Option<(ElementType, ElementType)>,
     pub(super) settings: Settings,

@@ -48,8 +48,8 @@ use crate::{Argument, Arguments, Epilogue};
 /// ```
 ///
 /// It can be run with any extents: M, N, K and strides are run-time arguments. For operands of another layout than
-/// planned, it compiles another kernel at the first run, or copies them to its own memory before the product, whichever
-/// the model predicts to be faster.
+/// planned, the first run compiles another kernel, or each run first copies the operands to the plan's memory. The
+/// model predicts which is faster.
 pub struct Gemm<E = ()> {
     plan: Arc<Plan>,
     epilogue: PhantomData<fn() -> E>,
@@ -72,7 +72,7 @@ impl<E> Gemm<E> {
         Self { plan: Arc::new(plan), epilogue: PhantomData }
     }
 
-    /// The same plan with another type: `()` for code that is compiled once, not for each epilogue.
+    /// This plan with another type: `()` for code that is compiled once, not for each epilogue.
     pub(super) fn retyped<F>(&self) -> Gemm<F> {
         Gemm { plan: Arc::clone(&self.plan), epilogue: PhantomData }
     }
@@ -220,8 +220,8 @@ impl<E> Gemm<E> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoLaunch`] on the CPU, where an operand would be copied first, and for an epilogue that is computed from its
-    /// own reductions in several launches; what [`run_on`](Self::run_on) fails with.
+    /// [`Error::NoLaunch`] on the CPU, if an operand would be copied first, and if the epilogue uses its own reductions
+    /// in several launches; as [`run_on`](Self::run_on).
     pub fn describe_launch<'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
@@ -253,9 +253,9 @@ impl<E> Gemm<E> {
         &self.plan.choice
     }
 
-    /// The complete CUDA C++ of the planned kernel. On the CPU, which has no kernels, a comment that describes what is
-    /// computed. ([`kernel_source`](Self::kernel_source) tells the two apart; kernels that are launched after the product's
-    /// are in [`later_sources`](Self::later_sources).)
+    /// The complete CUDA C++ of the planned kernel. The CPU has no kernels: there it is a comment that describes the
+    /// computation. ([`kernel_source`](Self::kernel_source) tells the two apart. Kernels that are launched after the
+    /// GEMM's are in [`later_sources`](Self::later_sources).)
     #[must_use]
     pub fn source(&self) -> &str {
         self.plan.executable.source()
@@ -268,8 +268,8 @@ impl<E> Gemm<E> {
         self.plan.executable.kernels().first().map(|(source, _)| *source)
     }
 
-    /// What is compiled for the launches after the product's, in their order: those of an epilogue that is computed from its
-    /// own reductions. None on the CPU.
+    /// The sources of the launches after the GEMM's, in their order. An epilogue that uses its own reductions may need
+    /// them. None on the CPU.
     pub fn later_sources(&self) -> impl Iterator<Item = &Source> {
         self.plan.executable.kernels().into_iter().skip(1).map(|(source, _)| source)
     }
@@ -291,7 +291,7 @@ impl<E> Gemm<E> {
     /// rows, `[ceil(M / tile_m), N]` for columns, with a leading L if the product is batched.
     ///
     /// # Errors
-    /// [`Error::NoPartials`] if `name` is not such an output.
+    /// [`Error::NoPartials`] if `name` is not an output of partials.
     pub fn partials_shape(&self, name: &str) -> Result<Vec<usize>, Error> {
         self.partials_shape_of(name, &self.plan.operation.problem)
     }
@@ -299,7 +299,7 @@ impl<E> Gemm<E> {
     /// [`partials_shape`](Self::partials_shape) for a product with other extents.
     ///
     /// # Errors
-    /// [`Error::NoPartials`] if `name` is not such an output.
+    /// [`Error::NoPartials`] if `name` is not an output of partials.
     pub fn partials_shape_of(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
         let tree = self.tree();
         let output = tree

@@ -16,7 +16,7 @@ use super::run::check;
 use super::support::supports;
 use crate::evt::{Phases, Tree, Types, ValidTree};
 
-/// What is to be planned.
+/// A plan in the making: its device, its epilogue and its settings.
 #[derive(Clone, Debug)]
 pub(super) struct Planner {
     device: Device,
@@ -33,7 +33,7 @@ impl Planner {
     /// Extents, element types and layouts are those of `a` and `b`.
     ///
     /// # Errors
-    /// Those of [`Builder::operands`](super::Builder::operands).
+    /// As [`Builder::operands`](super::Builder::operands).
     pub(super) fn take_operands(&mut self, a: Left<'_>, b: &Right<'_>) -> Result<(), Error> {
         b.check_count(self.tree.name(), self.tree.accumulators())?;
         self.description.problem = Some(Problem::of(a, b.clone())?);
@@ -46,7 +46,7 @@ impl Planner {
         Ok(())
     }
 
-    /// The same without the knobs that the device doesn't have.
+    /// This planner without the knobs that the device doesn't have.
     ///
     /// # Errors
     /// [`Error::NoKnob`] unless they are to be ignored.

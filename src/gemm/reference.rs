@@ -40,7 +40,7 @@ impl<E> Gemm<E> {
     /// It takes M·N·K steps on one thread, so it is for small products.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// As [`run`](Self::run).
     pub fn reference<'a, 'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
@@ -261,7 +261,7 @@ impl Values {
         Self { values: rows.iter().flat_map(row).collect(), rank: self.rank }
     }
 
-    /// The truth values of this many columns, eight of which are a byte.
+    /// Truth values of this many columns, eight of them in a byte.
     fn of_bits(tensor: &DeviceTensor, columns: usize) -> Result<Self, Error> {
         let bytes = tensor.to_bytes()?;
         Ok(Self { values: reference::unpack(&bytes, columns), rank: shape_of(tensor).len() })

@@ -1,4 +1,4 @@
-//! The kernels for sm_90a: what can be asked of one, what one is, and what the model says of it.
+//! The kernels for sm_90a: requests, keys, and the model's view of them.
 
 pub use super::families::sm90::kernel::{
     Cluster, Hint, Hints, MapOf, Part, Raster, Request, Schedule, SharedMap, Sm90Key, Staging, Stream, Tile, Traffic,

@@ -8,7 +8,7 @@ use super::problem::{Arithmetic, Error, Knob, Property};
 use crate::ElementType;
 use crate::evt::Types;
 
-/// What [`supports`] can be asked for.
+/// The things that [`supports`] can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {

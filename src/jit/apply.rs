@@ -5,8 +5,8 @@ use crate::ElementType;
 use crate::expr::Op;
 
 impl Body {
-    /// An operation of f32s; operands that it does not have are ignored. `None` for what there is no vector code for, and
-    /// for what has masks: comparisons ([`compare`](Self::compare)) and selections.
+    /// An operation of f32s; operands that it does not have are ignored. `None` without vector code, and for operations
+    /// with masks: comparisons ([`compare`](Self::compare)) and selections.
     pub(crate) fn apply(&mut self, op: Op, [a, b, c]: [Value; 3]) -> Option<Value> {
         Some(match op {
             Op::Add => self.add(a, b),

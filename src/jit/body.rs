@@ -71,7 +71,7 @@ impl Lane {
 /// The memory at an address that the loop is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
-    /// Neighbouring lanes. What is written may be written past the caches.
+    /// Neighbouring lanes. Stores may be non-temporal (`past` the caches).
     Stream { lane: Lane, read: bool, written: bool, past: bool },
     /// As many lanes of 32 bits as the period has; then the first ones again.
     Cyclic,
@@ -101,7 +101,7 @@ pub(super) struct State {
     pub(super) place: usize,
     /// Whether any two values may be combined first.
     pub(super) is_free: bool,
-    /// Whether it is of f64s, which take two vectors where others take one.
+    /// Whether it is of f64s; they take two vectors, other states one.
     pub(super) is_double: bool,
 }
 
@@ -150,7 +150,7 @@ pub(crate) enum Binary {
     Sub,
     Mul,
     Div,
-    /// The first where it is less than the second; else the second.
+    /// The first if it is less than the second; else the second.
     FirstLess,
     FirstGreater,
     And,
@@ -161,7 +161,7 @@ pub(crate) enum Binary {
     Less,
     LessEqual,
     Equal,
-    /// Also where one is NaN.
+    /// Also if one is NaN.
     NotEqual,
     /// Where one is NaN.
     Unordered,
@@ -170,7 +170,7 @@ pub(crate) enum Binary {
     MulI32,
     LeastI32,
     GreatestI32,
-    /// Of the same bits without a sign.
+    /// The greater of two values, compared as unsigned integers.
     GreatestU32,
     EqualI32,
     GreaterI32,
@@ -225,9 +225,9 @@ impl Binary {
 /// How a value is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Node {
-    /// The same 64 bits in every pair of lanes.
+    /// 64 bits, repeated in every pair of lanes.
     Constant(u64),
-    /// Of an argument.
+    /// The lanes of an argument.
     Load(usize),
     /// The value that an earlier stage of a [row program](super::rows) has left in a place.
     Held(usize),
@@ -242,7 +242,7 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// The same node of other operands.
+    /// This node with other operands.
     pub(super) fn with_operands(self, of: impl Fn(Value) -> Value) -> Self {
         match self {
             Self::Constant(_) | Self::Load(_) | Self::Held(_) => self,
@@ -269,14 +269,14 @@ impl Node {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
     pub(super) nodes: Vec<Node>,
-    /// The same node is computed once.
+    /// Equal nodes are computed once.
     known: HashMap<Node, Value>,
     pub(super) arguments: Vec<Argument>,
     /// Values that are stored after everything has been computed, and where.
     pub(super) stores: Vec<(Target, Value)>,
     /// The period of cyclic streams.
     pub(super) period: Option<u32>,
-    /// What rows' lanes are combined to: in bodies of row programs only.
+    /// The running results of rows' lanes, in bodies of row programs only.
     pub(super) states: Vec<State>,
     /// The number of lanes that states have, if their order of combination is not free.
     pub(super) state_lanes: Option<u32>,
@@ -316,8 +316,8 @@ impl Body {
         self.node(Node::Load(number))
     }
 
-    /// Lanes of 32 bits that are read again after each period, a power of two from 8 on, which all of a body share; and
-    /// the number of their argument. What is stored there is what the next period reads.
+    /// Lanes of 32 bits that are read again after each period, and the number of their argument. All cyclic arguments
+    /// of a body share the period, a power of two from 8 on. Stores to the argument are read in the next period.
     pub(crate) fn cyclic(&mut self, period: u32) -> (usize, Value) {
         debug_assert!(period >= 8 && period.is_power_of_two() && self.period.is_none_or(|known| known == period));
         self.period = Some(period);
@@ -342,14 +342,14 @@ impl Body {
         self.stores.push((Target::Argument(number), value));
     }
 
-    /// The same past the caches: those of 32 and 16 bits, in bodies of row programs, where each vector of lanes begins at a
-    /// multiple of its bytes. Other threads see them after a [`Fence`](crate::simd::stream::Fence).
+    /// A non-temporal store, of 32 or 16 bits, in bodies of row programs. Each vector of lanes must begin at a multiple
+    /// of its bytes. Other threads see the values after a [`Fence`](crate::simd::stream::Fence).
     pub(crate) fn store_past(&mut self, lane: Lane, value: Value) {
         let number = self.argument(Argument::Stream { lane, read: false, written: true, past: true });
         self.stores.push((Target::Argument(number), value));
     }
 
-    /// The same bits in every lane.
+    /// A constant of 32 bits in every lane.
     pub(crate) fn bits(&mut self, bits: u32) -> Value {
         self.node(Node::Constant(u64::from(bits) << 32 | u64::from(bits)))
     }

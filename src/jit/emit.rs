@@ -1,9 +1,10 @@
 //! Turns the body of a loop into machine code: chooses registers, and writes the loop around the body.
 //!
-//! All values of a body are straight-line code, so the register whose value is needed last again is the right one to
-//! give up (Belady's rule). Constants and uniform values are operands in memory, and take no register for longer than
-//! an instruction; but registers that a round leaves free keep those that it uses most. (A Zen 4 loads 64 bytes a clock, no more:
-//! a softmax of AVX-512 whose exponential loads its coefficients takes 0.37 ns an element, without 0.30.)
+//! All values of a body are straight-line code. If registers run out, the value that is needed last again gives up its
+//! register (Belady's rule). Constants and uniform values are operands in memory, and take no register for longer than
+//! an instruction. Registers that a round leaves free keep the constants that it uses most. (A Zen 4 loads at most 64
+//! bytes a clock. A softmax of AVX-512 takes 0.37 ns an element if its exponential loads its coefficients, 0.30 if
+//! not.)
 
 use std::borrow::Cow;
 
@@ -92,7 +93,7 @@ pub(super) struct InRow {
     pub(super) once: bool,
     /// The number of vectors between what [`Counter::Lane`] counts and the round.
     pub(super) position: usize,
-    /// Where the mask of the row's last lanes is, in a round of those.
+    /// The mask of the row's last lanes in memory, in a round of these lanes.
     pub(super) tail: Option<Memory>,
     /// The number of vectors of a state, and where they are.
     pub(super) apart: usize,
@@ -400,7 +401,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         let overwritten = form.overwrites.iter().copied().min_by_key(cost);
         let is_spare = overwritten.is_some_and(|number| cost(&number) == 0);
         let first = overwritten.map(|number| self.operand(values[number]));
-        // What must be in registers gets them before the rest is looked for in memory.
+        // Operands that must be in registers get them before the rest is looked for in memory.
         let mut operands = [None; 3];
         for in_memory in [false, true] {
             let is_next = |number: &usize| (form.memory == Some(*number)) == in_memory && overwritten != Some(*number);

@@ -1,8 +1,8 @@
 //! Turns a row program into machine code: one function with a loop over rows, in which stage follows stage.
 //!
-//! The number of a row's lanes is known. So the code of a stage is a loop over whole rounds, then the left-over
-//! vectors, then one masked round of the last lanes, fewer than a vector has. Combined values stay in registers if
-//! there are enough; values that stages pass on are on the stack.
+//! The number of a row's lanes is known. A stage is a loop over whole rounds, then the left-over vectors, then one
+//! masked round of the last lanes. Combined values stay in registers if there are enough. Values that stages pass on
+//! are on the stack.
 
 use super::body::{Argument, Binary, State};
 use super::emit::{Emitter, FRAME, HELD, InRow, SIDE_BY_SIDE, scaled, slots};

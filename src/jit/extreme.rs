@@ -1,9 +1,9 @@
 //! The largest or the least f32 of a row's lanes, with NaN and zeros of both signs.
 //!
-//! The comparisons that vectors have lose NaN, and take either of two zeros. So there are three results: of comparisons, the
-//! greatest of the bits as signed integers, and as unsigned ones. The second is the largest number if any is positive or +0,
-//! the third the least if any is negative or -0; and they tell of NaN of either sign. That is three instructions for a
-//! vector, where a maximum that passes NaN on takes five, each waiting for the one before.
+//! Vector comparisons lose NaN, and take either of two zeros. So there are three results: by comparisons, by the
+//! greatest bits as signed integers, and by the greatest bits as unsigned ones. The second is the largest number if any
+//! is positive or +0, the third the least if any is negative or -0. Both also show NaN of either sign. These are three
+//! independent instructions for a vector. A maximum that passes NaN on takes five, each waiting for the one before.
 
 use super::body::{Binary, Body, Value};
 use super::rows::{JitPlace, RowProgram};
@@ -11,7 +11,7 @@ use super::rows::{JitPlace, RowProgram};
 /// The bits of an infinity, with the sign: only those of NaN are greater.
 const INFINITE: u32 = 0xff80_0000;
 
-/// What all lanes are combined to.
+/// The extreme of all lanes, by three comparisons.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extreme {
     largest: bool,
@@ -46,8 +46,8 @@ impl Extreme {
             let reaches = body.binary(Binary::GreaterI32, zero, unsigned);
             body.select(reaches, unsigned, compared)
         };
-        // A positive NaN is the greatest signed integer. Of the unsigned ones, one that is greater than minus infinity is
-        // a negative NaN; both are negative as signed integers, where the order is the same.
+        // A positive NaN is the greatest signed integer. As an unsigned integer, a negative NaN is greater than minus
+        // infinity; both are negative as signed integers, where the order is the same.
         let (most, least) = (body.bits(f32::INFINITY.to_bits()), body.bits(INFINITE));
         let positive = body.binary(Binary::GreaterI32, signed, most);
         let greater = body.binary(Binary::GreaterI32, unsigned, least);

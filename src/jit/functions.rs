@@ -7,10 +7,10 @@ use super::body::{Binary, Body, Node, Unary, Value};
 /// are `2^n`.
 const SHIFT: f32 = 12_582_912.0 + 127.0;
 const SIGN: u32 = 1 << 31;
-/// The least power of two that exponentials are scaled by. By so small a one, Intel's CPUs give 0 at once; by those from -511 to
-/// -127, a vector takes them 15 ns in place of 0.1 (a Xeon with AMX), as everything that is masked would.
+/// The least exponent by which exponentials are scaled. Intel's CPUs give 0 at once for it. For exponents from -511 to
+/// -127, a vector takes 15 ns in place of 0.1 (a Xeon with AMX). Masking these lanes would take as long.
 const FAR_BELOW: i32 = -520;
-/// A power of two so small that what is scaled by it is rounded to 0.
+/// A power of two that rounds every number that it scales to 0.
 const TO_ZERO: f32 = -152.0;
 
 /// Arithmetic.
@@ -120,8 +120,8 @@ impl Body {
         self.binary(Binary::FirstLess, high, x)
     }
 
-    /// What is left of a number without the nearest multiple of ln 2, the multiple as an f32, and the same with [`SHIFT`]
-    /// added.
+    /// Splits a number: the rest without the nearest multiple of ln 2, the multiple as an f32, and the multiple with
+    /// [`SHIFT`] added.
     fn reduce(&mut self, x: Value) -> (Value, Value, Value) {
         let (log2_e, shift) = (self.float(std::f32::consts::LOG2_E), self.float(SHIFT));
         let shifted = self.fma(x, log2_e, shift);
@@ -145,7 +145,7 @@ impl Body {
     fn scale(&mut self, p: Value, n: Value) -> Value {
         let (least, shift) = (self.float(TO_ZERO), self.float(SHIFT + 127.0));
         let n = self.binary(Binary::FirstGreater, n, least);
-        // Twice the bias and n, in two halves. What lies above 9 bits is shifted out.
+        // Twice the bias and n, in two halves. Bits above the lowest 9 are shifted out.
         let both = self.add(n, shift);
         let half = self.unary(Unary::ShiftRight(1), both);
         let rest = self.binary(Binary::SubI32, both, half);
@@ -154,7 +154,7 @@ impl Body {
         self.mul(p, rest)
     }
 
-    /// The same values by instructions that every CPU has.
+    /// This body by instructions that every CPU has, with the values unchanged.
     pub(super) fn without_scale(&self) -> Self {
         let mut body = Self::default();
         body.arguments.clone_from(&self.arguments);
@@ -243,7 +243,7 @@ impl Body {
 
 /// Logarithms.
 impl Body {
-    /// Of a positive finite number, `m` and `k` of `m · 2^k`, m between √½ and √2.
+    /// Splits a positive finite number into `m · 2^k`, with m between √½ and √2.
     fn split(&mut self, x: Value) -> (Value, Value) {
         const SQRT_HALF: i32 = 0x3f35_04f3;
         let (least, up) = (self.float(f32::MIN_POSITIVE), self.float(33_554_432.0));
@@ -346,7 +346,7 @@ impl Body {
     /// The i32 of an f32, towards 0; the nearest i32 beyond the range, 0 for NaN.
     pub(crate) fn truncated(&mut self, x: Value) -> Value {
         let (near, limit) = (self.unary(Unary::Truncate, x), self.float(2_147_483_648.0));
-        // What has no i32 gives the least; with all bits changed, the largest.
+        // Numbers without an i32 give the least; with all bits changed, the largest.
         let large = self.binary(Binary::LessEqual, limit, x);
         let held = self.binary(Binary::Xor, near, large);
         let nan = self.binary(Binary::Unordered, x, x);

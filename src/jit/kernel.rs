@@ -49,9 +49,9 @@ impl Kernel {
     /// Computes `count` lanes. `addresses` are those of the body's arguments, in their order.
     ///
     /// # Safety
-    /// As many lanes as are computed, or as a period has, must be readable or writable at the addresses as the body says,
-    /// and one value where it is uniform. Nobody else may write what is read, or access what is written, during the call.
-    /// A stream that is written may begin where one that is read does, and overlap others in no other way.
+    /// The memory at the addresses must be readable or writable as the body says: `count` lanes, or as many as a period
+    /// has, or one uniform value. Nobody else may write what is read, or access what is written, during the call. A
+    /// written stream may start at the address of a read one, and overlap others in no other way.
     pub(crate) unsafe fn run(&self, addresses: &[*mut u8], count: usize) {
         assert_eq!(addresses.len(), self.arguments.len(), "an address for each argument");
         let rest = count % self.lanes;
@@ -119,7 +119,7 @@ pub(crate) struct RowKernel {
 }
 
 impl RowKernel {
-    /// `None` where [`Kernel::compile`] gives none, for tails of rows that vector code can't leave out, and for stages with
+    /// `None` if [`Kernel::compile`] gives none, if vector code can't leave out the tails of rows, or if stages have
     /// too many streams or values.
     pub(crate) fn compile(program: &RowProgram, vectors: Vectors) -> Option<Self> {
         levels(vectors).iter().find_map(|level| Self::at_level(program, *level))
@@ -139,9 +139,9 @@ impl RowKernel {
     /// distances between rows, in bytes.
     ///
     /// # Safety
-    /// For each row, as many lanes as the program's rows have must be readable or writable at the addresses as the stages say
-    /// (one in a stage that is computed once), and one value where it is uniform. Nobody else may write what is read, or
-    /// access what is written, during the call. A stream that is written may begin where one that is read does, and overlap
+    /// For each row, the memory at the addresses must be readable or writable as the stages say. It has the lanes of a
+    /// row; one lane in a stage that is computed once; or one uniform value. Nobody else may write what is read, or
+    /// access what is written, during the call. A written stream may start at the address of a read one, and overlap
     /// others of its stage in no other way.
     pub(crate) unsafe fn run(&self, addresses: &mut [*mut u8], apart: &[isize], rows: usize) {
         assert!(addresses.len() == self.arguments && apart.len() == self.arguments, "an address for each argument");

@@ -15,9 +15,13 @@
 //!
 //! A [`RowProgram`] is several bodies in a row: stages that are computed for each row, and pass values on.
 //!
-//! `body` (values, in order; `functions` of them, and `apply`, operations by name; `rows`, stages of bodies; `extreme`,
-//! the largest of a row) → `round` (some copies of a body side by side) → `emit` (registers, the loop) and `emit_rows`
-//! (the loop over rows) → `isa` (instructions, in bytes) → `memory` (executable) → `kernel`.
+//! The way of a program, by files:
+//!
+//! - `body`: values, in order; `functions` of them; `apply`, operations by name; `rows`, stages of bodies; `extreme`,
+//!   the largest of a row.
+//! - `round`: some copies of a body side by side.
+//! - `emit` chooses registers and writes the loop; `emit_rows` writes the loop over rows.
+//! - `isa` encodes instructions; `memory` makes them executable; `kernel` calls them.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "there is no instruction set for this CPU"))]
 

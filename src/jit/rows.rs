@@ -36,13 +36,14 @@ impl RowProgram {
         Self { lanes, stages: Vec::new(), places: 0, rows: 1 }
     }
 
-    /// The same stages for rows of this many lanes.
+    /// These stages for rows of this many lanes.
     pub(crate) fn with_lanes(&self, lanes: usize) -> Self {
         Self { lanes, ..self.clone() }
     }
 
-    /// A program whose rows are two of this one: each stage is computed of the first and then of the second, so that what a stage
-    /// waits for is combined meanwhile. Its arguments are those of the first stage twice, of the second, and so on.
+    /// A program with two of this program's rows as one row. Each stage is computed for the first row and then for the
+    /// second: one row's combining hides the other's latency. Its arguments are the first stage's twice, then the
+    /// second stage's, and so on.
     pub(crate) fn side_by_side(&self) -> Self {
         let moved = |stage: &Stage| {
             let mut moved = stage.clone();
@@ -101,7 +102,7 @@ impl Body {
         self.states.iter_mut().for_each(|state| state.place += by);
     }
 
-    /// What an earlier stage has left in a place, in all lanes.
+    /// The value that an earlier stage has left in a place, in all lanes.
     pub(crate) fn held(&mut self, JitPlace(number): JitPlace) -> Value {
         self.node(Node::Held(number))
     }
@@ -111,10 +112,10 @@ impl Body {
         self.stores.push((Target::Place(number), value));
     }
 
-    /// Combines the values of all lanes with each other, and with a value that changes nothing, and leaves the result in a
-    /// place. The operation must be one instruction. With a number of lanes, a power of two that all of a body share, the
-    /// values of lanes that are so far from each other are combined in their order, and then neighbours with each other, as
-    /// a tree; without, any two may be.
+    /// Combines the values of all lanes with each other and with the identity, and leaves the result in a place. The
+    /// operation must be one instruction. Without `lanes`, any two values may be combined. With it, values that are
+    /// `lanes` apart are combined in their order, and then neighbours as a tree. It is a power of two that a whole body
+    /// shares.
     pub(crate) fn combine(
         &mut self,
         op: Binary,
@@ -132,8 +133,8 @@ impl Body {
         self.stores.push((Target::State(self.states.len() - 1, 0), value));
     }
 
-    /// The same of f32s, or of their squares, as f64s: [`Binary::AddF64`] or [`Binary::MulF64`], which zero or one as an f32
-    /// changes nothing of.
+    /// Like [`combine`](Self::combine), for f32s or their squares as f64s, by [`Binary::AddF64`] or [`Binary::MulF64`].
+    /// The identity is zero or one as an f32.
     pub(crate) fn combine_doubles(
         &mut self,
         (op, identity): (Binary, f32),

@@ -15,7 +15,7 @@ trait Stored<T>: Copy {
     fn widen(self) -> T;
     fn narrow(x: T) -> Self;
 
-    /// Widens neighbours, of which `to` has as many.
+    /// Widens neighbours; `to` has as many.
     ///
     /// # Safety
     /// `FMA` is what [`Vectorised::run`] was given by [`dispatch`].

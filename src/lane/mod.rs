@@ -113,7 +113,7 @@ impl<R: Copy> Step<R> {
         &self.operands[..self.operation.arity()]
     }
 
-    /// The register that it writes, and those that it reads, to rename them.
+    /// The written register and the read ones, to rename them.
     pub(crate) fn registers_mut(&mut self) -> (&mut Register<R>, &mut [Register<R>]) {
         (&mut self.to, &mut self.operands[..self.operation.arity()])
     }

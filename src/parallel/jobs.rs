@@ -91,7 +91,7 @@ impl Jobs {
         woken_by
     }
 
-    /// Lets threads join. Gives the numbers of those that have to be woken up for it.
+    /// Lets threads join. Gives the numbers of the threads that have to be woken up.
     fn open(&self, job: &Arc<Job>, others: usize) -> Vec<usize> {
         let mut state = lock(&self.state);
         state.open.push((Arc::clone(job), others));

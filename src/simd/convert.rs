@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 
-/// Rounds to f32 such that rounding again to fewer bits gives the same as rounding once: towards 0, and an inexact
-/// result gets an odd last bit. (`half`'s own conversions from f64 drop the low half of the significand.)
+/// Rounds to f32 towards 0, and gives an inexact result an odd last bit. Rounding this again to fewer bits gives the
+/// result of rounding once. (`half`'s own conversions from f64 drop the low half of the significand.)
 #[inline(always)]
 pub(crate) fn to_odd(x: f64) -> f32 {
     let near = x as f32;
@@ -38,7 +38,7 @@ pub(crate) const GROUP: usize = 8;
 
 /// An element in memory that can be widened to a type for computations.
 pub(crate) trait Widen<T>: Copy {
-    /// The same value.
+    /// The value in the wider type.
     fn widen(self) -> T;
 
     /// The values of a group of neighbours.
@@ -80,8 +80,7 @@ macro_rules! same {
 
 same!(f32, f64, i32, i64);
 
-/// Implements widening for types of which x86-64 can widen eight at once: how to load a vector, convert it, and store
-/// it.
+/// Implements widening for types that x86-64 can widen eight at once: how to load a vector, convert it, and store it.
 macro_rules! widened {
     ($($from:ty => $to:ty: $widen:expr, $load:ident, |$x:ident| $group:expr, $store:ident;)*) => {$(
         impl Widen<$to> for $from {

@@ -40,7 +40,7 @@ fn power_of_two(shifted: f32) -> f32 {
 /// `p · 2^n` of `n + SHIFT`, rounded once, for any n of an f32 exponential.
 #[inline(always)]
 fn scale(p: f32, shifted: f32) -> f32 {
-    // Twice the bias and n, in two halves. What lies above 9 bits is shifted out.
+    // Twice the bias and n, in two halves. Bits above the lowest 9 are shifted out.
     let both = shifted.to_bits().wrapping_add(127);
     let half = both >> 1;
     (p * f32::from_bits(half << 23)) * f32::from_bits((both - half) << 23)

@@ -1,4 +1,4 @@
-//! Memory that begins at a cache line, so that a vector's lanes are in one line, not in two.
+//! Memory that begins at a cache line: a vector's lanes are then in one line, not in two.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +8,7 @@ use epilogue_runtime::{Error, HostBytes};
 
 use crate::exhaustion;
 
-/// Elements, the first at the beginning of a cache line. Those nobody has written are 0.
+/// Elements, the first at the beginning of a cache line. They are 0 until they are written.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     memory: Option<HostBytes>,

@@ -1,8 +1,8 @@
 //! Vector arithmetic on rows: every primitive operation over slices, for f32 and f64.
 //!
 //! The functions are written once, without branches, as scalar code that is inlined into loops over slices.
-//! [`dispatch`] finds out at run time which instructions the CPU has, and runs the loop that was compiled for them
-//! (AVX-512, AVX2 with FMA and F16C, NEON, or the baseline). So no compiler flags are needed.
+//! [`dispatch`] finds out at run time which instructions the CPU has: AVX-512, AVX2 with FMA and F16C, NEON, or the
+//! baseline. It runs the loop that was compiled for them. No compiler flags are needed.
 //!
 //! `gemm::cpu` and `te::auto`'s CPU path share this module. It knows numbers in slices, but not tensors or threads.
 //!
@@ -145,14 +145,14 @@ fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { fma_by_f64(a, b, c) }
 }
 
-/// [`fma`] without the instruction. The product of two f32s is exact in f64. The sum is rounded to odd, to one of the two f64s
-/// around it of which the last bit is 1, so that to round it to an f32 afterwards gives what to round once would (S. Boldo and
-/// G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd").
+/// [`fma`] without the instruction. The product of two f32s is exact in f64. The sum is rounded to odd: of the two f64s
+/// around it, the one with last bit 1 is taken. Rounding this to f32 afterwards gives the same result as rounding once
+/// (S. Boldo and G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd").
 #[inline(always)]
 fn fma_by_f64(a: f32, b: f32, c: f32) -> f32 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + c;
-    // What the sum has lost, exactly (Knuth); NaN if it is not finite.
+    // The error of the sum, exactly (Knuth); NaN if it is not finite.
     let rest = sum - product;
     let lost = (product - (sum - rest)) + (c - rest);
     let too_far = u64::from((lost < 0.0) != (sum < 0.0));

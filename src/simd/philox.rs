@@ -60,8 +60,8 @@ impl<T: Float> Vectorised for Numbers<'_, T> {
     }
 }
 
-/// Fills a row with the numbers of the columns from `column` on: word `column % 4` of the counter whose first part is
-/// `column / 4`, and whose others are `rest`, as a multiple of 2^-24 below 1.
+/// Fills a row with random numbers for the columns from `column` on, as multiples of 2^-24 below 1. A column takes word
+/// `column % 4` of a counter. The counter's first part is `column / 4`; `rest` are its other parts.
 pub(crate) fn numbers<T: Float>(key: [u32; 2], column: usize, rest: [u32; 3], to: &mut [T]) {
     dispatch(Numbers { key, column, rest, to });
 }

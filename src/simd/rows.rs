@@ -4,8 +4,8 @@ use super::{Float, Vectorised, dispatch};
 use crate::expr::Op;
 
 /// Applies an operation to every element of as many operands as it has; the others are not read. A comparison gives 1
-/// for true, 0 for false, and a selection takes such a truth value first. Slices have the same length. One operand of
-/// two may be a single value.
+/// for true, 0 for false; a selection takes a truth value of this form first. Slices have the same length. One operand
+/// of two may be a single value.
 pub(crate) fn apply<T: Float>(op: Op, to: &mut [T], operands: [&[T]; 3]) {
     dispatch(Apply { op, to, operands });
 }

@@ -25,8 +25,7 @@ pub(crate) unsafe fn store<T: Copy>(to: *mut T, elements: &[T]) {
     }
 }
 
-/// Asks for so many elements that will be read soon, to be in the second-level cache then. They may lie anywhere, also outside
-/// of what belongs to the process.
+/// Prefetches elements to the second-level cache. They may lie anywhere, even outside the process' memory.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn fetch<T, const COUNT: usize>(from: *const T) {
@@ -43,8 +42,8 @@ pub(crate) fn fetch<T, const COUNT: usize>(from: *const T) {
 #[inline(always)]
 pub(crate) const fn fetch<T, const COUNT: usize>(_: *const T) {}
 
-/// Orders a thread's stores when it is dropped: a thread that is notified afterwards sees them. Every thread with such
-/// stores must have one.
+/// Orders a thread's stores when it is dropped: a thread that is notified afterwards sees them. Every thread with
+/// non-temporal stores must have one.
 #[derive(Debug)]
 pub(crate) struct Fence;
 

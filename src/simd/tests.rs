@@ -110,7 +110,7 @@ fn fused_multiply_add_by_f64_is_rounded_once() {
     for _ in 0..300_000 {
         let [a, b, c] = [(); 3].map(|()| f32::from_bits(random.u32(..)));
         check(a, b, c);
-        // Of one magnitude, some of few bits, so that sums cancel, and halves between two f32s are met.
+        // Numbers of one magnitude, some of few bits: sums cancel, and halves between two f32s are met.
         let few = |x: f32, zeros: u32| f32::from_bits(x.to_bits() >> zeros << zeros);
         let near = |x: f32| f32::from_bits((x.to_bits() & 0x80ff_ffff) | 0x3f00_0000);
         let [a, b, c] = [few(near(a), random.u32(..23)), few(near(b), random.u32(..23)), near(c)];

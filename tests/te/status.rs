@@ -250,7 +250,8 @@ proptest! {
     }
 }
 
-/// What a scheduled program reads outside by itself, for some sizes: reported, and never read. For the others it is right.
+/// A scheduled program reports its own reads outside of a tensor, for some sizes, and never performs them. For the
+/// others it is right.
 #[test]
 fn scheduled_programs_report_what_they_read_outside() -> Result<(), TeError> {
     let n = var("n");

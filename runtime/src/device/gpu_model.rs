@@ -55,7 +55,7 @@ const fn row(
     Row { name, driver, capability, multiprocessors, clocks, bus_bits, l2_mebibytes, memory_gibibytes, watts }
 }
 
-/// All models. The first of a capability stands for those of it that are not listed.
+/// All models. The first of a capability stands for its unlisted models.
 const ROWS: [Row; 26] = [
     row(("A100 SXM 40GB", "NVIDIA A100-SXM4-40GB"), (8, 0), 108, (1410, 1215), 5120, (40, 40), 400),
     row(("A100 SXM 80GB", "NVIDIA A100-SXM4-80GB"), (8, 0), 108, (1410, 1593), 5120, (40, 80), 400),

@@ -199,7 +199,7 @@ pub enum DataError {
         /// The number of elements.
         count: i64,
     },
-    /// A bound of a group that is outside of what is divided, or below the bounds before it.
+    /// A bound of a group that is outside of the divided extent, or below the bounds before it.
     #[error(
         "a bound of groups is {bound}: bounds go from 0 to {extent}, the extent of what they divide, and never down"
     )]
@@ -248,8 +248,8 @@ impl fmt::Display for CompileFailure {
 
 /// Why a tensor can't be made, or a kernel can't be compiled or run.
 ///
-/// The message says what was given, what is allowed and what to do; the variants are for programs that go on otherwise,
-/// such as on the CPU if a GPU is [`Absent`].
+/// The message says what was given, what is allowed and what to do. The variants are for programs that handle an error,
+/// for example go on with the CPU if a GPU is [`Absent`].
 ///
 /// ```
 /// use epilogue_runtime::{Device, Error, LayoutError};

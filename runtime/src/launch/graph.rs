@@ -66,11 +66,11 @@ pub struct Graph {
 impl Device {
     /// Records what `work` launches on the stream that it is given, and runs none of it.
     ///
-    /// Plans, kernels and tensor expressions are run on that stream as on any other (`gemm.run_on(stream, …)`); what
-    /// they have to compile, they compile, and memory that they need beside their arguments is made and is the graph's.
-    /// Work on other streams, reading back and writing tensors are done at once, as always; so is what other libraries
-    /// launch: a graph with their work in it is theirs to capture, with this library's work on a
-    /// [borrowed stream](Stream::borrow).
+    /// Plans, kernels and tensor expressions are run on that stream as on any other (`gemm.run_on(stream, …)`). They
+    /// compile what they need, and the graph gets the memory that they need beside their arguments. Work on other
+    /// streams, reading back and writing tensors are done at once, as always. Launches of other libraries are done at
+    /// once too: to record them, let the other library capture the graph, with this library's work on a [borrowed
+    /// stream](Stream::borrow).
     ///
     /// The launches take the tensors' addresses and sizes as they are: a graph is for one shape.
     ///

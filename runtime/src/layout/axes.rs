@@ -175,8 +175,8 @@ fn check_names(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(), LayoutError
     }
 }
 
-/// The digits of an index, the last the fastest: those with one element are left out, and neighbours whose strides chain are
-/// one.
+/// The digits of an index, the last the fastest. Digits with one element are left out, and neighbours with chained
+/// strides become one.
 fn merged(layout: &Layout, axes: &[usize]) -> SmallVec<[Digit; 4]> {
     let mut digits: SmallVec<[Digit; 4]> = SmallVec::new();
     if axes.iter().any(|axis| layout.shape[*axis] == 0) {

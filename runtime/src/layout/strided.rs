@@ -25,7 +25,7 @@ pub(crate) struct Strided {
     pub(crate) axes: SmallVec<[Axis; 4]>,
 }
 
-/// A copy in which one axis is contiguous in what is read, and another one in what is written.
+/// A copy with different contiguous axes: one of the read view, another of the written view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Transposed {
     pub(crate) read: Axis,

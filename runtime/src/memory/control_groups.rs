@@ -114,7 +114,8 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The root, within the groups, of what a line mounts, and where, if it mounts the groups of this version that limit memory.
+/// The mounted root within the groups, and the mount point; `None` if the line mounts no groups of this version that
+/// limit memory.
 fn mount(line: &str, version: Version) -> Option<(PathBuf, PathBuf)> {
     let (place, kind) = line.split_once(" - ")?;
     let mut kind = kind.split(' ');

@@ -54,7 +54,7 @@ impl HostBytes {
         has_room(count)
     }
 
-    /// Where the first one is, also for those who write them while others have a reference to this value.
+    /// The address of the first byte. Writers may use it while others have a reference to this value.
     #[must_use]
     pub const fn pointer(&self) -> NonNull<u8> {
         self.pointer

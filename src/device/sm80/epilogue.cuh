@@ -2,18 +2,18 @@
 //
 //   accumulators --(FragmentMap)--> shared memory --> each lane: VECTOR neighbouring columns of a row --> visitor
 //
-// The trip through shared memory (each warp its own part, no block barrier) turns the scattered fragments into rows, so
-// that every argument the visitor reads or writes is accessed in whole, contiguous vectors, however many there are. It
-// also ends the accumulators' life in registers: the visitor has all registers to itself, and its code exists once.
+// The trip through shared memory (each warp its own part, no block barrier) turns the scattered fragments into rows.
+// The visitor then reads and writes every argument in whole, contiguous vectors. The accumulators also leave the
+// registers: the visitor has all registers to itself, and its code exists once.
 //
 // A visitor has
-//   SWEEPS, keeps(sweep)                    how often the tile is walked over; whether a walk writes to accumulators
-//   Visitor(parameters, work, column)       column: this lane's first, in the tile
-//   fetch(sweep, m)                         starts the loads for its columns of row m, and gives what they bring
-//   visit(sweep, m, row, accum, fetched)    computes and stores; `row` is m's place in the tile, `accum` has the lane's
-//                                           columns of every accumulator
-//   finish_sweep(sweep)                     leaves the reductions of each warp in shared memory
-//   finish()                                reductions, by the whole block
+//   SWEEPS, keeps(sweep)                    how often the tile is walked over; whether a walk writes to accumulators.
+//   Visitor(parameters, work, column)       column: this lane's first, in the tile.
+//   fetch(sweep, m)                         starts the loads for its columns of row m; gives the loaded values.
+//   visit(sweep, m, row, accum, fetched)    computes and stores; `row` is m's place in the tile; `accum` has the lane's
+//                                           columns of every accumulator.
+//   finish_sweep(sweep)                     leaves the reductions of each warp in shared memory.
+//   finish()                                reductions, by the whole block.
 // The loads of the next row are started before the present row is computed: an element is always read before it is
 // written, because the lane that reads it is the lane that writes it.
 #pragma once

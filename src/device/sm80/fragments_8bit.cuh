@@ -1,5 +1,5 @@
-// From shared memory to registers for 8-bit operands: integers, which the tensor cores multiply as they are, and FP8,
-// which they multiply as f16. (On sm_80 there is no other way. The conversion is exact, and so are the products.)
+// From shared memory to registers for 8-bit operands. The tensor cores multiply integers as they are, and FP8 as f16.
+// (On sm_80 there is no other way. The conversion is exact, and so are the products.)
 //
 // mma.m16n8k32 wants four neighbours along K in a register. If the operand is contiguous along K, ldmatrix of 16-bit
 // pairs gives just that. If it is contiguous along M or N, ldmatrix.trans gives registers of two k with two neighbours

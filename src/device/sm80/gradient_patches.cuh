@@ -1,9 +1,9 @@
 // The GEMM kernel for sm_80 and up of a convolution's input gradient, if the convolution moved by more than 1. A is
 // patches of the outputs' gradient, with zeros between its elements.
 //
-// Along each axis an element is at  begin + r * dilation  of a picture with `stride - 1` zeros between the gradient's
-// elements, where `begin` depends on the row. It is an element of the gradient if that is a multiple of the stride. A
-// quotient of a sum is not a sum of quotients; but with
+// A picture has `stride - 1` zeros between the gradient's elements. Along each axis, an element of a patch is at
+// begin + r * dilation  of this picture; `begin` depends on the row. It is an element of the gradient if this position
+// is a multiple of the stride. A quotient of a sum is not a sum of quotients; but with
 //
 //   begin = b * stride + x,  0 <= x < stride         r * dilation = t * stride - y,  0 <= y < stride
 //

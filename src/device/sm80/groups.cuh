@@ -1,7 +1,7 @@
 // The GEMM kernels for sm_80 and up with groups of rows or of K: one block, one tile of one group (../groups.cuh).
 //
 // `Problem` counts the rows of the matrix; it has groups as batches, and the most row tiles that they can have as
-// `tiles_m`. Tiles are numbered as those of one matrix with as many row tiles, so neighbours share columns of B, or
+// `tiles_m`. Tiles are numbered as in one matrix with this many row tiles. Neighbours therefore share columns of B, or
 // rows of A, in the L2.
 #pragma once
 #include "../groups.cuh"

@@ -1,17 +1,17 @@
-// The product of one tile: a ring of STAGES k-tiles, filled by cp.async while earlier ones are multiplied.
+// The main loop of one tile: a pipeline (ring) of STAGES k-tiles, filled by cp.async while earlier ones are multiplied.
 //
 //   stage s of shared memory:  [ A tile | B tile ]          the tile of several B: scheduler.cuh, `Parts`
 //
-//   k-tile kt:  read the second fragments                      (the first are in registers)
-//               start the copies of k-tile kt + STAGES - 1      (into the stage of the one before)
-//               multiply k-tile kt, but for its last products
-//               wait until k-tile kt + 1 has landed, barrier    (everyone's copies are visible; everyone has read k-tile kt)
-//               read the first fragments of k-tile kt + 1
-//               multiply the last of k-tile kt
+//   k-tile kt:  read the second fragments                      (the first are in registers);
+//               start the copies of k-tile kt + STAGES - 1      (into the stage of the one before);
+//               multiply k-tile kt, except its last MMAs;
+//               wait until k-tile kt + 1 has landed, barrier    (all copies are visible; everyone has read k-tile kt);
+//               read the first fragments of k-tile kt + 1;
+//               run the last MMAs of k-tile kt.
 //
-// The tensor cores should have work when the barrier opens. So the last products of a k-tile are in registers then, and
-// the first fragments of the next arrive during them. The addresses of copies are computed between products, which
-// takes code without branches. So copies of zeros are started past the end of K; their fragments are read and not
+// The tensor cores should have work when the barrier opens. The operands of a k-tile's last MMAs are in registers then,
+// and the first fragments of the next k-tile arrive during them. The addresses of copies are computed between MMAs.
+// This needs code without branches, so copies of zeros are started past the end of K. Their fragments are read and not
 // multiplied.
 //
 // Copies of less than 16 bytes are many, and would take more registers than the blocks of an SM leave. FMA kernels gain

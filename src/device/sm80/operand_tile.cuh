@@ -1,9 +1,9 @@
 // How a tile of A or B lies in shared memory.
 //
 // A tile is ROWS rows of COLUMNS contiguous elements, in the order in which global memory has them: rows of K for a
-// K-major operand (row-major A, column-major B), rows of M or N for an MN-major one. A row is cut into 16-byte chunks,
-// and the chunk index is XORed with a function of the row, so that the reads of one instruction fall into different
-// banks; the copies, which go along the rows, stay conflict-free too.
+// K-major operand (row-major A, column-major B), rows of M or N for an MN-major one. A row is cut into 16-byte chunks.
+// The chunk index is XORed with a function of the row (a swizzle): the reads of one instruction then fall into
+// different banks. The copies go along the rows, and are free of bank conflicts too.
 #pragma once
 #include "../ptx.cuh"
 

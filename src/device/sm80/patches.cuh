@@ -1,11 +1,11 @@
 // The GEMM kernel for sm_80 and up of a convolution: A is patches of images under a window, and is never stored.
 //
-//   row m of A     output (image, p0, p1, p2) of the three axes, the last the fastest
-//   column k of A  channel k % C of the window's element k / C, (r0, r1, r2)
-//   element        channel c at  p * stride - before + r * dilation  along each axis; 0 if that is outside of the image
+//   row m of A     output (image, p0, p1, p2) of the three axes, the last the fastest;
+//   column k of A  channel k % C of filter position k / C, (r0, r1, r2);
+//   element        channel c at  p * stride - before + r * dilation  along each axis; 0 if that is outside the image.
 //
-// Values that depend on the row alone (where the window begins in memory and along the axes) are computed once for a
-// tile, into shared memory: in registers they would leave too few for the accumulators. Values that depend on the
+// Some values depend on the row alone: where the window begins in memory and along the axes. They are computed once for
+// a tile, into shared memory: in registers they would leave too few for the accumulators. Values that depend on the
 // column alone are computed once for all rows that a thread copies. A copy stays within one element of the window, so
 // the number of channels bounds its width. The window's numbers are run-time arguments.
 //

@@ -1,9 +1,9 @@
 // The tile, batch and part of K that a block computes.
 //
-// One block per (split, batch, tile), the split slowest: blocks are started in the order of their index, so a block of
-// serial split-K only waits for blocks that were started before it. Tiles go in groups of RASTER_GROUP tile rows, so
-// that blocks that run together share rows of A and columns of B in the L2. With stream-K blocks take one tile, or part
-// of one, after another (stream.cuh).
+// One block per (split, batch, tile), the split slowest. Blocks are started in the order of their index, so a block of
+// serial split-K only waits for blocks that were started before it. Tiles go in groups of RASTER_GROUP tile rows:
+// blocks that run together then share rows of A and columns of B in the L2. With stream-K, blocks take one tile, or
+// part of one, after another (stream.cuh).
 #pragma once
 #include "../ptx.cuh"
 

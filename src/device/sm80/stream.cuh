@@ -1,7 +1,7 @@
 // Stream-K: the tiles of the last waves are cut along K, so that all blocks end together.
 //
-// The first `streamed` tiles are laid end to end, k-tile after k-tile, and every thread block takes an equal share
-// of that line; the other tiles are dealt whole, one after the other. A thread block has at most one part of a tile that
+// The first `streamed` tiles are laid end to end, k-tile after k-tile, and every thread block takes an equal share of
+// that line; the other tiles are dealt whole, one after the other. A thread block has at most one part of a tile that
 // lacks the end of the tile's K, and begins with it: it is the last of its share.
 //
 //        tile 0              tile 1              tile 2
@@ -9,10 +9,10 @@
 //   |    block 0     |    block 1     |    block 2     | block 3 |       block 1: first its part of tile 1, then the end of
 //                                                                      tile 0
 //
-// That part goes to the thread block's place in the workspace. Whoever has the end of a tile, its finisher, adds the parts
-// of the blocks before to its own, from the last to the first: the order of a tile's sum follows from M, N, K and the
-// grid, whoever is early or late. It waits only for blocks of lower numbers, which were started before, and there for what
-// they do first; so all waiting ends. kernel/stream.rs is the host's side.
+// That part goes to the thread block's place in the workspace. A tile's finisher is the block with its end. It adds the
+// earlier blocks' parts to its own, from the last to the first. The order of a tile's sum therefore follows from M, N,
+// K and the grid, and not from timing. The finisher waits only for blocks with lower numbers, and only for their first
+// work. These blocks were started before, so all waiting ends. kernel/stream.rs is the host's side.
 #pragma once
 #include "scheduler.cuh"
 

@@ -1,12 +1,12 @@
 // The GEMM kernel for sm_80 and up of a convolution's filter gradient: A is the patches of images under a window,
 // transposed.
 //
-//   row m of A     channel m % C of the window's element m / C
-//   column k of A  output (image, p0, p1, p2)
-//   element        as in patches.cuh
+//   row m of A     channel m % C of filter position m / C;
+//   column k of A  output (image, p0, p1, p2);
+//   element        as in patches.cuh.
 //
-// A tile's rows in shared memory belong to outputs, and a thread has the same chunk of each. So values that depend on
-// the element of the window are the same all along K, and the beginning of the window is computed for each row that a
+// A tile's rows in shared memory belong to outputs, and a thread has the same chunk of each. Values that depend on the
+// filter position are therefore the same all along K. The beginning of the window is computed for each row that a
 // thread copies.
 #pragma once
 #include "patches.cuh"

@@ -5,14 +5,14 @@
 // address are multiples of 16 bytes: PTX ISA, "Tensors".) A table in shared memory, behind all else, says where parts
 // begin and end. If a group has no part, its unit has one k-tile outside of K, which is read as zeros.
 //
-// A part may end anywhere, and the box of its last k-tile goes on with the next part. Those rows must not be
-// multiplied, not even by zeros, since they may be infinite. So zeros are copied over them before the consumers hear of
-// the stage:
+// A part may end anywhere, and the box of its last k-tile goes on with the next part. The next part's rows must not be
+// multiplied, not even by zeros, since they may be infinite. Zeros are copied over them before the stage is announced
+// to the consumers:
 //
 //   box: rows of 128 bytes, one for each index of K      | the part's, `left` of them | the next part's: zeros |
 //
-//   producer, the last k-tile   wait empty[s] | announce a stage's bytes at landed[s] | load | wait landed[s]
-//                               announce those of the zeros at full[s] | copy them
+//   producer, the last k-tile   wait empty[s] | announce a stage's bytes at landed[s] | load | wait landed[s];
+//                               announce the bytes of the zeros at full[s] | copy them.
 //
 // Zeros are copied from shared memory by cp.async.bulk, so asynchronous copies alone write a stage. Consumers, and
 // blocks of a cluster that fill the stage again, wait as in a dense product, and other k-tiles cost nothing. Stores of
@@ -22,8 +22,8 @@
 // part would begin within 16 bytes. Operands of 16 bits that are contiguous along K are therefore repacked. wgmma takes
 // the other types only along K, so kernels for sm_80 multiply those.
 //
-// Every stage has a `landed` of its own. With one for all, copies of another block of the cluster for the next tile
-// could arrive while this block still waits for the tile before.
+// Every stage has a `landed` of its own. With a shared one, another block's copies for the next tile could already
+// arrive while this block still waits for the tile before.
 #pragma once
 #include "../groups.cuh"
 #include "gemm.cuh"

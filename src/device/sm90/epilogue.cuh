@@ -12,15 +12,16 @@
 // parts of the reductions between the sweeps (exchange.cuh).
 //
 // A visitor has
-//   INPUTS, OUTPUTS          whether there are tensors that boxes are copied of; VECTORS: how many staged vectors
+//   INPUTS, OUTPUTS          whether boxes of tensors are loaded, stored; VECTORS: how many staged vectors;
 //   SWEEPS; of each          inputs_of: a bit for each input that it reads; outputs_of: whether boxes are stored;
-//                            is_of_lines: whether an element of each line is enough; keeps: whether it writes to accumulators
-//   Visitor(parameters, work)                      before the product: starts the loads of what is kept in registers
-//   visit(sweep, accum, block, column, in_step, inputs, outputs)   a unit of every accumulator, whose MMA column in the
-//                                                  tile's results and in the step are given
-//   finish_block(sweep, block), finish()           reductions
-//   exchange(sweep, parity)                        the cluster's parts of those, of lines that lie in its tiles
-//   store_outputs(sweep, row, column, stage)       starts the copies of a step; by one thread
+//                            is_of_lines: whether one element of each line is enough; keeps: whether it writes
+//                            to accumulators;
+//   Visitor(parameters, work)                      before the main loop: starts the loads of values kept in registers;
+//   visit(sweep, accum, block, column, in_step, inputs, outputs)   a unit of every accumulator; `column` and `in_step`
+//                                                  are its MMA columns in the tile's results and in the step;
+//   finish_block(sweep, block), finish()           reductions;
+//   exchange(sweep, parity)                        the cluster's parts of reductions, for lines that lie in its tiles;
+//   store_outputs(sweep, row, column, stage)       starts the copies of a step, by one thread;
 // and, for the producer's warps, static functions: `needed`, `clear_inputs`, `input_bytes`, `load_inputs`,
 // `fill_vectors`.
 #pragma once

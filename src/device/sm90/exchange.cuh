@@ -1,14 +1,15 @@
 // The exchange of a cluster whose tiles together have whole lines: its 2 to 16 blocks send each other their parts of
 // the lines' reductions, through distributed shared memory (PTX ISA, "st.async", "mapa").
 //
-// A line along MMA columns lies in one warp of each block, in the warp of the same number and in the same four lanes.
-// So a warp exchanges with those warps alone, once after every sweep of a block of 64 rows, and no other thread waits:
+// A line along MMA columns lies in one warp of each block, with the same number and in the same four lanes. A warp
+// therefore exchanges with these warps alone, once after every sweep of a block of 64 rows. No other thread waits:
 //
-//   wait       until all blocks have read the parts before
-//   st.async   a warp's 16 rows, word by word, into its block's slot of every peer, which counts the bytes on an mbarrier
-//   wait       for the bytes of all peers
-//   fold       all parts in the order of the blocks, the warp's own among them: so all blocks get the same bits
-//   arrive     at all blocks' other mbarriers: the slots have been read
+//   wait       until all blocks have read the parts before;
+//   st.async   a warp's 16 rows, word by word, into its block's slot of every peer; the peer counts the bytes on an
+//              mbarrier;
+//   wait       for the bytes of all peers;
+//   fold       all parts in the order of the blocks, the warp's own among them: all blocks get the same bits;
+//   arrive     at all blocks' other mbarriers: the slots have been read.
 //
 //   [ mbarriers: warp, full and empty ] [ slots: warp, block, word, lane / 4, half ]
 //

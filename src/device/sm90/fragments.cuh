@@ -4,8 +4,8 @@
 // c has row l/4 + 8h and column 8j + 2(l%4) + c of the unit. That is the map of wgmma as of mma.m16n8.
 //
 // A step of a warpgroup is 64 rows by STEP columns. Tensors that are copied by boxes lie in shared memory as TMA puts
-// them: problem rows of at most 128 bytes, wider ones cut into boxes side by side, the 16-byte chunks of a row
-// exchanged by its number (TMA's swizzle).
+// them: problem rows of at most 128 bytes; wider rows are cut into boxes side by side. The 16-byte chunks of a row are
+// permuted by its number (TMA's swizzle).
 #pragma once
 #include "../convert.cuh"
 #include "../views.cuh"

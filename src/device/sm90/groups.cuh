@@ -1,24 +1,24 @@
 // The GEMM kernels for sm_90a with groups of rows (../groups.cuh): the differences to gemm.cuh.
 //
-// Units are those of one matrix of all groups' clusters of row tiles, a group's one after another, so that what runs at
-// the same time shares a group's B. A table in shared memory says where a group ends. Every block makes it from the
-// bounds at each launch, behind its other memory, so a launch's shared memory grows with its groups. Every role looks
-// its unit up there, and keeps nothing of it during a product:
+// Work tiles (units) are numbered as in one matrix with all groups' clusters of row tiles, one group after another.
+// Blocks that run at the same time then share a group's B. A table in shared memory says where a group ends. Every
+// block makes it from the bounds at each launch, behind its other memory: a launch's shared memory grows with its
+// groups. Every role looks its unit up there, and keeps nothing of it during a main loop:
 //
-//   groups                 | group 0          | 1    | 2 | 3        |
-//   rows: ends             | 300              | 370  |370| 500      |
-//   clusters of row tiles  | 0 | 1 | 2        | 3    | 4 | 5        |      where a cluster has 128 rows
+//   groups                 | group 0          | 1    | 2 | 3        |;
+//   rows: ends             | 300              | 370  |370| 500      |;
+//   clusters of row tiles  | 0 | 1 | 2        | 3    | 4 | 5        |      if a cluster has 128 rows;
 //   table                  {300, 3} {370, 4} {370, 5} {500, 6}
 //
 // A group may begin at any row, and the tensor maps are those of a dense product, so boxes know nothing of its end.
-// (Maps that end with a group would need two more dimensions whose strides cancel modulo 2^64, which no document
-// promises.)
+// (Maps that end with a group would need two more dimensions with strides that cancel modulo 2^64. No document promises
+// that this works.)
 //
 // - Loads take whole boxes, also of rows of another group. Each row of A makes its own row of the product, and each row
 //   of an input serves that row only: rows of other groups are computed and not used.
 // - A step of outputs is stored by boxes if all its rows are the group's. In a group's last tile, lanes store the rows
 //   that are, one by one.
-// - What is read and written in place (`TensorMut`) is accessed by lanes: a box would read rows that another block
+// - A tensor that is updated in place (`TensorMut`) is accessed by lanes: a box would read rows that another block
 //   writes.
 //
 // Bounds are not known on the host, so there may be units that no group has. They come last, with one k-tile of zeros.

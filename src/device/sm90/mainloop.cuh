@@ -1,11 +1,11 @@
-// The product of a tile: one thread feeds a ring of STAGES k-tiles, the consumer warpgroups multiply.
+// The main loop of a tile: one thread feeds a pipeline (ring) of STAGES k-tiles, the consumer warpgroups multiply.
 //
 //   stage s of shared memory:  [ A: MMA_ROWS x TILE_K ]  and  [ B: MMA_COLUMNS x TILE_K ]
 //
-//   producer   wait empty[s] | announce the bytes at full[s] | load this block's share of A and B, for all blocks of
-//                              the cluster that use it
-//   consumer   wait full[s]  | start the products            | wait for those of the stage before (of this one, where
-//                              PENDING is 0), release it
+//   producer   wait empty[s] | announce the bytes at full[s] | load this block's share of A and B,
+//                              multicast to the blocks that use it;
+//   consumer   wait full[s]  | start the MMAs                | wait for the MMAs of the stage before (of this one, if
+//                              PENDING is 0), release it.
 //
 // A stage is refilled by several blocks of a cluster, so its consumers arrive at the `empty` of each of them: those in
 // the same row of the cluster (they share A) and those in the same column (they share B).

@@ -1,17 +1,17 @@
 // The GEMM kernel for sm_90a of a convolution: A is patches of images under a window, and is never stored. Only the
 // loads differ; everything else is as in gemm.cuh.
 //
-//   row m of A       output (image, p0, p1, p2) of the three axes, the last the fastest
-//   k-tile of A      TILE_K channels of one element of the window, (r0, r1, r2): the channels are the fastest, and an
-//                    element's last k-tile may reach beyond them. So K is counted in k-tiles, also where it is split
+//   row m of A       output (image, p0, p1, p2) of the three axes, the last the fastest;
+//   k-tile of A      TILE_K channels of one filter position (r0, r1, r2): the channels are the fastest, and the
+//                    position's last k-tile may reach beyond them. K is therefore counted in k-tiles, also if it is split.
 //
 // TMA finds the elements (PTX ISA 5.5.4, im2col mode). It is given where the window of a box's first row begins, and
 // goes on from output to output; the images' map has the strides of the window and where it may begin. Elements outside
 // of the images are 0. If a map cannot describe images and window (gemm/problem/patch_boxes.rs), kernels for sm_80
 // serve.
 //
-//   A   box  {channel, begin2, begin1, begin0, image} + {offset2, offset1, offset0}    TILE_K channels of some rows
-//   B   box  {channel, filter, element of the window}                                  as a batch of matrices
+//   A   box  {channel, begin2, begin1, begin0, image} + {offset2, offset1, offset0}    TILE_K channels of some rows;
+//   B   box  {channel, filter, filter position}                                        as a batch of matrices.
 //
 // The beginning of a box is found once for a tile. Rows behind the last have an image that does not exist, at a place
 // that a window may have: zeros.

@@ -3,8 +3,8 @@
 //
 //   index     [ 4 | 0 | 4 | -1 ]     tile     [ row 4 | row 0 | row 4 | zeros ]
 //
-// A box has neighbouring rows. So threads copy the rows, 16 bytes at a time by cp.async, to where TMA's 128-byte
-// swizzle would put them, and TMA loads B alone:
+// A box has neighbouring rows, so TMA loads B alone. Threads copy the rows of A, 16 bytes at a time by cp.async, to the
+// places that TMA's 128-byte swizzle gives:
 //
 //   16 bytes c of row r   at 128r + 16 (c ^ r%8)
 //

@@ -9,8 +9,8 @@
 // contiguous along M. So TMA walks along K here, and a tile's boxes differ in the element or in their channels. K is
 // outputs, and M is whole boxes, so a group's channels are a multiple of 64. B is a matrix like any other.
 //
-//   A   boxes {channel, begin2, begin1, begin0, image} + {offset2, offset1, offset0}    64 channels of TILE_K outputs
-//   B   boxes {column, output, group}                                                   as of any matrix, or batch
+//   A   boxes {channel, begin2, begin1, begin0, image} + {offset2, offset1, offset0}    64 channels of TILE_K outputs;
+//   B   boxes {column, output, group}                                                   as of any matrix, or batch.
 //
 // The element and channels of a box are found once for a tile; the beginning of the window once for a k-tile. Rows
 // behind the last have the channels of the group behind the last: zeros. Outputs behind the last have an image that

@@ -1,25 +1,25 @@
-// The steps of a recurrent cell, one after the other in one launch. A block has up to ROWS rows of a batch, which no other
-// block's touch; what a step needs of the steps before, and its stages of each other, lies in shared memory.
+// The steps of a recurrent cell, one after the other in one launch. A block has up to ROWS rows of a batch, which no
+// other block's touch; what a step needs of the steps before, and its stages of each other, lies in shared memory.
 //
 //   begin   the steps that are given ──► shared memory                      barrier
 //   step    stages of level 0: a column for every GROUP threads             barrier
 //           stages of level 1, which read those                             barrier
 //           …                                                               barrier
 //
-// A thread takes a column of all of its block's rows at once, so that what the rows have in common (a matrix) is read once.
+// A thread takes a column of all of its block's rows at once: operands that the rows share (a matrix) are read once.
 // The order in which a column's elements are combined depends on GROUP only: not on how many rows a block has.
 //
 // The cell is generated. It has
-//   steps(), rows()                    computed steps, and rows of all blocks
-//   begin(first, rows)                 brings the given steps of some rows to shared memory
-//   step(step, first, rows)            runs the stages, with barriers after every level
+//   steps(), rows()                    computed steps, and rows of all blocks;
+//   begin(first, rows)                 brings the given steps of some rows to shared memory;
+//   step(step, first, rows)            runs the stages, with barriers after every level;
 // and every stage
-//   GROUP, REDUCES, HAS_ROWS           threads of a column; whether it reduces; whether it has a value for every row
-//   columns(), elements()              of a row; of a column
-//   at(step, row, block_row, column)   what is the same for all elements of a column
-//   load(cursor, position, value)      an element; returns whether it counts
+//   GROUP, REDUCES, HAS_ROWS           threads of a column; whether it reduces; whether it has a value for every row;
+//   columns(), elements()              of a row; of a column;
+//   at(step, row, block_row, column)   values that all elements of a column share;
+//   load(cursor, position, value)      an element; returns whether it counts;
 //   begin(cursor), finished(cursor, total)
-//   store(cursor, total)               keeps what is made of a column in shared memory, and in memory
+//   store(cursor, total)               keeps a column's result in shared memory, and in memory.
 #pragma once
 #include "../collective.cuh"
 #include "walk.cuh"

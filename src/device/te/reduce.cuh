@@ -1,30 +1,30 @@
 // Reductions of any element function by any combination, in an order that depends on the launch's shape only.
 //
-//   pass      every element once, combined to a total; later passes may use the totals of those before
-//     thread    every GROUPth chunk of VECTOR elements, each place of a chunk for itself     (or, to keep the order of
-//               the elements, a contiguous run of chunks)
-//     group     its threads' values, by shuffles with neighbours first, then warps through shared memory
-//     grid      with SPLIT, several blocks share an output: partials in the workspace, combined in their order by the
-//               block that arrives last, which leaves the counter at 0 for the next launch
-//   apply     every element once more, now that all totals are known
+//   pass      every element once, combined to a total; later passes may use the totals of earlier ones.
+//     thread    every GROUPth chunk of VECTOR elements, each place of a chunk for itself;    (or, to keep the order of
+//               the elements, a contiguous run of chunks).
+//     group     its threads' values, by shuffles with neighbours first, then warps through shared memory.
+//     grid      with SPLIT, several blocks share an output: the last block to arrive combines the partials in the
+//               workspace, in their order. It leaves the counter at 0 for the next launch.
+//   apply     every element once more, now that all totals are known.
 //
-// With HELD, a thread's chunks stay in its registers from the first pass to the last; else they are read again. EVEN says
-// that every thread has as many chunks as are held.
+// With HELD, a thread's chunks stay in its registers from the first pass to the last; else they are read again. EVEN
+// says that every thread has as many chunks as are held.
 //
 // The element function S is generated. It has
 //   PASSES, Pass<K>                    Pass<K>::Value is the tuple that pass K reduces; identity(), combine(left, right),
-//                                      shuffle_down(x, n, width), shuffle_lane(x, lane, width)
-//   Totals, part(Number<K>, totals)    the totals of all passes, of one output
-//   Cursor                             what is the same for all elements of an output
-//   outputs(), chunks(), full_chunks() of an output; with SPLIT splits(), partials(), counters()
-//   Held, hold<FULL>(cursor, chunk, held)          what several passes read of a chunk; with HELD also what a pass
-//                                      computes and is needed once more
+//                                      shuffle_down(x, n, width), shuffle_lane(x, lane, width);
+//   Totals, part(Number<K>, totals)    the totals of all passes, of one output;
+//   Cursor                             values that all elements of an output share;
+//   outputs(), chunks(), full_chunks() of an output; with SPLIT splits(), partials(), counters();
+//   Held, hold<FULL>(cursor, chunk, held)          reads of a chunk that several passes have; with HELD also values of a
+//                                      pass that are needed once more;
 //   load<FULL>(Number<K>, cursor, chunk, held, totals, values)
-//                                      the elements of a chunk; returns the set of those that count
-//   begin(Number<K>, cursor, v, totals)            what an exact reduction starts from
-//   finished(Number<K>, cursor, v, totals, total)  the total with the initial value
+//                                      the elements of a chunk; returns the set of those that count;
+//   begin(Number<K>, cursor, v, totals)            the initial value of an exact reduction;
+//   finished(Number<K>, cursor, v, totals, total)  the total with the initial value;
 //   store(cursor, v, totals)
-//   fetch<FULL>, put<FULL>             with APPLY: read what is computed of every element and the totals, and store it
+//   fetch<FULL>, put<FULL>             with APPLY: read and store what every element and the totals give.
 #pragma once
 #include "../reduction.cuh"
 #include "walk.cuh"

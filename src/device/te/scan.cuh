@@ -2,15 +2,15 @@
 //
 // A step maps the state to the next one; maps compose, whatever the state. So time can be cut:
 //
-//   lane      composes the maps of its steps                                   (V steps next to each other)
-//   warp      scans its lanes' maps by shuffles, SUBTILES times in a row
-//   tile      the warps' maps, in shared memory: where each warp starts, and the map of the whole tile
-//   column    the state at the tile's start: carried over by the block that owns the column, or looked up from the
-//             maps of earlier tiles and of batches of them
-//   lane      runs the update itself over its steps, from the state that it now knows, and stores
+//   lane      composes the maps of its steps                                   (V steps next to each other);
+//   warp      scans its lanes' maps by shuffles, SUBTILES times in a row;
+//   tile      the warps' maps, in shared memory: where each warp starts, and the map of the whole tile;
+//   column    the state at the tile's start. The block that owns the column carries it over; or it is looked up from
+//             the maps of earlier tiles and of batches of them;
+//   lane      runs the update itself over its steps, from the state that it now knows, and stores.
 //
-// Only the composition of maps reassociates. Which maps are composed with which depends on the shape of the tiles
-// only, never on which block came first: results are the same bits at every run.
+// Only the composition of maps reassociates. Its order depends on the shape of the tiles alone, never on the order in
+// which blocks arrive: results are the same bits at every run.
 //
 // Tiles begin SHIFT steps before the first one, so that memory is aligned for V steps at once.
 //
@@ -19,19 +19,19 @@
 // EXACT, one after the other).
 //
 // The functions of S are generated:
-//   State, Map, Raw                    a column's state; what a step does to it; the elements that a step reads
-//   identity(), compose(first, second), apply(map, state), shuffle_up(map, lanes), shuffle_from(map, lane)
-//   Cursor column(u32), begin(cursor)  what is the same for all steps of a column; its state before the first step
-//   store_begin(cursor)                stores the steps that are given, not computed
-//   load<FULL>(cursor, step, raw, valid)              the elements of V steps, or of those that are valid
-//   map(cursor, step, raw), next(cursor, step, raw, state)
-//   store<FULL>(cursor, step, states, raw, valid)     stores V steps
-//   columns(), steps(), tiles(); maps(), flags(), claims(), control(). With FOLDS, columns() are those that are left
-//   reduced()                          columns that become one; 1 without FOLDS
-//   Fold::Value, identity(), combine(left, right), shuffle_down(x, n, width), shuffle_lane(x, lane, width)
-//   fold(cursor, step, raw, state, value)        what a column gives to its group, and whether it counts
+//   State, Map, Raw                    a column's state; what a step does to it; the elements that a step reads;
+//   identity(), compose(first, second), apply(map, state), shuffle_up(map, lanes), shuffle_from(map, lane);
+//   Cursor column(u32), begin(cursor)  values that all steps of a column share; its state before the first step;
+//   store_begin(cursor)                stores the steps that are given, not computed;
+//   load<FULL>(cursor, step, raw, valid)              the elements of V steps, or of those that are valid;
+//   map(cursor, step, raw), next(cursor, step, raw, state);
+//   store<FULL>(cursor, step, states, raw, valid)     stores V steps;
+//   columns(), steps(), tiles(); maps(), flags(), claims(), control(). With FOLDS, columns() are those that are left;
+//   reduced()                          columns that become one; 1 without FOLDS;
+//   Fold::Value, identity(), combine(left, right), shuffle_down(x, n, width), shuffle_lane(x, lane, width);
+//   fold(cursor, step, raw, state, value)        a column's contribution to its group; whether it counts;
 //   store_folded(cursor, step, raw, total)
-//   GIVEN, fold_given(number, cursor, value), store_given(number, cursor, total)   the same of the given steps
+//   GIVEN, fold_given(number, cursor, value), store_given(number, cursor, total)   likewise for the given steps.
 #pragma once
 #include "../collective.cuh"
 #include "../ptx.cuh"

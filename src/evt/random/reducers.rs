@@ -1,4 +1,4 @@
-//! Reducers of random trees: one that rounds, one that only chooses, one of several numbers that depend on each other.
+//! Reducers of random trees: one rounds, one only chooses, and one has several numbers that depend on each other.
 
 use epilogue_macros::reducer;
 

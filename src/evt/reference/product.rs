@@ -137,7 +137,7 @@ impl Product {
         })
     }
 
-    /// The values and errors that `of` gives for a place (batch, row, column), that row of A and that column of B.
+    /// The values and errors that `of` gives for a place (batch, row, column) with its row of A and its column of B.
     pub(super) fn row_by_column(
         extent: Extent,
         k: usize,

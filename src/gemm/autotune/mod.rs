@@ -19,9 +19,9 @@ use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 
 impl<E> Gemm<E> {
-    /// Measures the candidates that the model ranks best, each as the whole fused kernel, on these operands and
-    /// arguments, and gives the plan of the fastest. The winner is stored beside the compiled kernels, so that later
-    /// plans for the same product, epilogue and GPU choose it at once; see [`choice`](Self::choice).
+    /// Measures the candidates that the model ranks best, each as the whole fused kernel, and gives the plan of the
+    /// fastest. The measurements use these operands and arguments. The winner is stored beside the compiled kernels.
+    /// Later plans for the same GEMM, epilogue and GPU choose it at once; see [`choice`](Self::choice).
     ///
     /// Afterwards the outputs hold the result of one [`run`](Self::run), including tensors that are updated in place.
     /// Measuring takes some tens of milliseconds per candidate, plus its compilation; nothing else should use the GPU
@@ -42,7 +42,7 @@ impl<E> Gemm<E> {
         self.autotune_arguments(a, b, &mut arguments.arguments())
     }
 
-    /// [`autotune`](Self::autotune) that tells `watch` before every kernel that it compiles or measures how far it is.
+    /// [`autotune`](Self::autotune) with progress: it calls `watch` before every kernel that it compiles or measures.
     ///
     /// ```
     /// # use epilogue::prelude::*;
@@ -80,7 +80,7 @@ impl<E> Gemm<E> {
     /// [`autotune`](Self::autotune) with the arguments as a list, for epilogues that are built at run time.
     ///
     /// # Errors
-    /// Those of [`autotune`](Self::autotune).
+    /// As [`autotune`](Self::autotune).
     pub fn autotune_arguments<'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,

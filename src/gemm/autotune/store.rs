@@ -15,7 +15,7 @@ use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
 use crate::evt::ValidTree;
 use crate::gemm::emit::origin::computed;
 
-/// What a kernel is chosen for, and the software that would compile and run it.
+/// The purpose of a kernel, and the software that would compile and run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// The product, the operands' types and layouts, the epilogue, the GPU.
@@ -24,8 +24,8 @@ pub(crate) struct Subject {
     by: Vec<(&'static str, String)>,
 }
 
-/// The subject of a plan; `None` if the device is not a GPU, where nothing is measured, or if there is no compiler,
-/// which would have to compile the winner.
+/// The subject of a plan. `None` if the device is not a GPU, because nothing is measured there. `None` without a
+/// compiler too, because the winner could not be compiled.
 pub(crate) fn subject(device: &Device, tree: &ValidTree, problem: &Problem, settings: Settings) -> Option<Subject> {
     // The choice among a bundle's kernels must not depend on what is on this machine's disk.
     if !matches!(device.kind(), DeviceKind::Cuda { .. }) || !device.bundles().is_empty() {
@@ -54,7 +54,7 @@ impl Subject {
     }
 }
 
-/// What the store knows of a subject.
+/// The store's knowledge of a subject.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     /// There is no entry.

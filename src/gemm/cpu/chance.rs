@@ -28,7 +28,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         let halves = |x: u64| [x as u32, (x >> 32) as u32];
         let [low, high] = halves(offset);
         for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
-            // The same row of another batch is another row; check.rs has refused more than 2^32 of them.
+            // A row of another batch is another row; check.rs has refused more than 2^32 of them.
             let row_of_all = (tile.rows.start + block.first + i).wrapping_add(self.extents.m * tile.batch) as u32;
             philox::numbers(halves(seed), tile.columns.start, [row_of_all, low, high], row);
         }

@@ -16,8 +16,8 @@ pub(crate) struct View {
     pub(crate) strides: [isize; 3],
     /// Where batches are counted by two digits; the batch's stride is that of the lower one.
     pub(crate) batches: Option<Digits>,
-    /// Of a matrix whose rows or columns are counted by two digits, or of a vector that is, which has no columns; its strides are
-    /// those of the lower ones.
+    /// A matrix or vector with rows or columns of two digits; a vector has no columns. `strides` has the strides of the
+    /// lower digits.
     pub(crate) digits: Option<[Digits; 2]>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Digits {
 }
 
 impl Digits {
-    /// Of an axis of one stride.
+    /// An axis of one stride.
     pub(crate) const ONE: Self = Self { extent: usize::MAX, upper: 0 };
 
     /// How far an index is from the first, where the lower digit has this stride.

@@ -18,7 +18,7 @@ pub(super) fn of_rows<T: Arithmetic>(
     at_infinity(at, greatest, sums);
 }
 
-/// What the sums are where the greatest element is infinite or NaN.
+/// Replaces the sums of rows whose greatest element is infinite or NaN.
 pub(super) fn at_infinity(at: AtInfinity, greatest: &[f64], sums: &mut [f64]) {
     for (greatest, sum) in greatest.iter().zip(sums) {
         if !greatest.is_finite() {

@@ -1,4 +1,4 @@
-//! Gathers rows of A by an index, so that they are multiplied like those of any matrix; scatters rows of results.
+//! Gathers rows of A by an index; the gathered matrix is multiplied like any other. Scatters rows of results.
 
 use epilogue_runtime::{DeviceTensor, HostAccess, Result};
 
@@ -53,7 +53,7 @@ pub(crate) fn scattered(computed: &DeviceTensor, rows: &[Option<usize>], to: &De
     Ok(())
 }
 
-/// Calls `copy` for each of so many rows, on several threads where there is much to copy.
+/// Calls `copy` for each row, on several threads if there is much to copy.
 fn for_each_row(rows: usize, columns: usize, element: ElementType, copy: impl Fn(usize) + Sync) {
     parallel::for_each(parallel::pieces(rows, MANY.div_ceil(columns * element.size())), |piece| piece.for_each(&copy));
 }

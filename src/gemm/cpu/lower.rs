@@ -59,7 +59,7 @@ impl<T: Copy> Kind<T> {
         self.with(f, |x| x)
     }
 
-    /// The same of other values, and of constants of another type.
+    /// This kind with other values, and with constants of another type.
     pub(super) fn with<U>(self, f: impl Fn(Id) -> Id, constant: impl Fn(T) -> U) -> Kind<U> {
         match self {
             Self::Accum(i) => Kind::Accum(i),
@@ -145,8 +145,8 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
     Lowered { values: builder.values, outputs }.without_unused()
 }
 
-/// Lowers functions of the same numbers, which are the accumulators of what it gives; the functions' results are its
-/// outputs.
+/// Lowers functions of the same parameters. The parameters become accumulators of the lowered tree, and the functions'
+/// results its outputs.
 pub(super) fn lower_functions<T: Arithmetic>(functions: &[Function], parameters: usize) -> Lowered<T> {
     let mut builder = Builder { values: Vec::new(), known: HashMap::new() };
     let operands: Vec<Id> =
@@ -211,8 +211,8 @@ impl<T: Arithmetic> Builder<T> {
         if of_integers && !is_comparison { self.push_integer(kind, class) } else { self.push(kind, class) }
     }
 
-    /// `h + h · tanh(u)`, which is how GELU's approximation ends, as `h · (2 / (1 + exp(-2u)))`: half as many instructions,
-    /// and no sum that cancels. `None` for another sum, and where an infinite `h` could give another result.
+    /// `h + h · tanh(u)`, as at the end of GELU's approximation, as `h · (2 / (1 + exp(-2u)))`: half as many
+    /// instructions, and no cancellation. `None` for another sum, and if an infinite `h` could give another result.
     fn half_of_sigmoid(&mut self, half: Id, rest: Id) -> Option<Id> {
         let Kind::Compute(Operation::Apply(Op::Mul), [x, y, _]) = self.values[rest].kind else { return None };
         let of_tanh = |factor: Id, tanh: Id| match self.values[tanh].kind {
@@ -379,7 +379,7 @@ mod tests {
         }
     }
 
-    /// With an infinite `x`, the sum is NaN where the tangent is negative.
+    /// With an infinite `x`, the sum is NaN if the tangent is negative.
     #[test]
     fn a_tangent_of_something_else_stays_one() {
         #[elementwise]

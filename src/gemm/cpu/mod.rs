@@ -97,7 +97,7 @@ pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error
     accumulation(a, b).map(drop)
 }
 
-/// What is multiplied.
+/// The multiplied tensors.
 #[derive(Clone, Copy)]
 pub(crate) struct Operands<'a> {
     pub(crate) a: &'a DeviceTensor,
@@ -123,8 +123,8 @@ pub(crate) fn panels(_: &DeviceTensor, _: ElementType) -> Result<Option<WholePan
 /// The arguments of most runs: lists of this length need no allocation.
 const FEW: usize = 8;
 
-/// The tile that the CPU device chooses for this many products of one A and matrices of these types, of whose elements phases keep
-/// this many bytes; partial reductions have its extents.
+/// The CPU device's tile for a batch of GEMMs with matrices of these types; partial reductions have its extents. Phases
+/// keep this many bytes for each element.
 pub(crate) fn choose_tile(
     (a, b): (ElementType, ElementType),
     [m, n, k]: [usize; 3],
@@ -143,13 +143,13 @@ const fn multiplies_matrices(_: ElementType, _: ElementType) -> bool {
 /// Multiplies A (`[M, K]` or `[L, M, K]`, or patches) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
 /// epilogue, with partial reductions over tiles of `tile`. For every batch: all rows and all of K, or only the given ranges.
 ///
-/// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
-/// element types, shapes (that of the class, perhaps with a leading batch axis), and that no output overlaps another or
-/// an input, except the `TensorMut` that it overwrites.
+/// The caller has checked the arguments, which are in the order of [`crate::Arguments::arguments`]: their number,
+/// devices, element types and shapes (that of the class, perhaps with a leading batch axis). No output overlaps another
+/// or an input, except the `TensorMut` that it overwrites.
 ///
 /// # Errors
-/// [`Error::OperandTypes`], a tensor that is not on the CPU, or not enough memory for what an epilogue's parts leave for each
-/// other: then nothing has been written. Not enough memory for a thread's tiles: then a part of the results may be.
+/// [`Error::OperandTypes`], a tensor that is not on the CPU, or not enough memory for an epilogue's intermediates:
+/// nothing has been written. Not enough memory for a thread's tiles: some results may have been written.
 pub(crate) fn execute(
     programs: &Programs,
     phases: &Phases,
@@ -164,9 +164,10 @@ pub(crate) fn execute(
 /// How the parts of an epilogue are gone through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// All parts of a row of tiles, where rows have nothing to do with each other.
+    /// All parts of a row of tiles, if rows do not depend on each other.
     Panels,
-    /// One part after another; those without a product, for which nothing but rows counts, together for a few rows at a time.
+    /// One part after another. Neighbouring parts without a GEMM that depend on rows only run together for a few rows
+    /// at a time.
     Parts,
 }
 
@@ -232,7 +233,7 @@ fn execute_in(
         Argument::Input(tensor) => view(tensor, rank),
         Argument::Output(tensor) => view(tensor, rank),
     };
-    // Of every argument, in their order.
+    // For every argument, in their order.
     let parameters = tree.parameters().iter().map(|parameter| match parameter.class {
         ParameterClass::Seed => 1,
         class => rank(class.broadcast_class()),
@@ -287,7 +288,7 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
     };
     let digits = has_digits.then(|| [0, 1].map(digits_of));
     let step = if has_digits { 2 } else { 1 };
-    // Of two digits, the lower one's.
+    // If there are two digits, the lower one's.
     let own = given[front..].iter().skip(step - 1).step_by(step);
     strides[1..].iter_mut().zip(own).for_each(|(stride, &given)| *stride = given);
     View { pointer: tensor.device_address() as *mut u8, element: tensor.element_type(), strides, batches, digits }
@@ -306,11 +307,11 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// Runs the parts: row by row of tiles where that keeps every thread busy, else one after another over the whole
-    /// product. Either gives the same bits.
+    /// Runs the parts: row by row of tiles if that keeps every thread busy, else one after another over the whole GEMM.
+    /// Either gives the same bits.
     ///
     /// # Errors
-    /// There is not enough memory for what the parts leave for each other: then nothing has been written.
+    /// There is not enough memory for the intermediates: then nothing has been written.
     fn run<T: Arithmetic>(
         &self,
         prepared: &[Prepared<T>],
@@ -469,7 +470,7 @@ impl Run<'_> {
                     if partial {
                         let which = start + stored.start..start + stored.end;
                         let address = view.at(batch, group, stored.start);
-                        // SAFETY: as for the tiles, all of which are done.
+                        // SAFETY: as for the tiles; all of them are done.
                         unsafe { results.store::<T>(which, view.element, address, view.strides[2]) };
                         continue;
                     }

@@ -30,7 +30,7 @@ pub(super) struct Own {
     lift: Formulas,
     combine: Formulas,
     finish: Formulas,
-    /// Of which sums of exponentials it is, if it is of those.
+    /// The kind, if it sums exponentials.
     exponentials: Option<AtInfinity>,
 }
 
@@ -80,7 +80,7 @@ impl Own {
         }
     }
 
-    /// Of which sums of exponentials it is, if it is of those.
+    /// The kind, if it sums exponentials.
     pub(super) const fn exponentials(&self) -> Option<AtInfinity> {
         self.exponentials
     }
@@ -128,7 +128,7 @@ impl Own {
         }
     }
 
-    /// What elements become.
+    /// Lifts elements to running results.
     fn lifted<T: Arithmetic>(&self, elements: &[T], registers: &mut Registers) -> Vec<Row> {
         let mut row = [0.0; LANES];
         row.iter_mut().zip(elements).for_each(|(to, x)| *to = x.to_f64());
@@ -157,7 +157,7 @@ impl Own {
         }
     }
 
-    /// What the reduction gives for some of the entries.
+    /// The final results of some of the entries.
     pub(super) fn finished(&self, values: &[f64], which: Range<usize>) -> Vec<f64> {
         let (mut registers, entries) = (Registers::default(), values.len() / self.words());
         let mut results = Vec::with_capacity(which.len());

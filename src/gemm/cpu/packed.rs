@@ -16,8 +16,8 @@ use crate::ElementType;
 use crate::gemm::problem::{Error, WholePanels};
 use crate::simd::lines::Lines;
 
-/// The panels of a B, `[K, N]` or `[L, K, N]`, that an A of such elements is multiplied by; `None` if this CPU multiplies
-/// these types in another way.
+/// The panels of a B, `[K, N]` or `[L, K, N]`, for an A of this element type; `None` if this CPU multiplies these types
+/// without panels.
 ///
 /// # Errors
 /// There is not enough memory, or the tensor is not on the CPU.
@@ -28,7 +28,7 @@ pub(crate) fn panels(b: &DeviceTensor, a: ElementType) -> Result<Option<WholePan
     let access = HostAccess::lock(&[b], &[])?;
     let Some(words) = Cpu::this().words(a, b.element_type()) else { return Ok(None) };
     let flipped = a == b.element_type();
-    // SAFETY: the tensor is locked, and the CPU multiplies such words.
+    // SAFETY: the tensor is locked, and the CPU multiplies words of this type.
     let panels = unsafe {
         match words {
             WordType::F32 => all::<F32>(b, false),
@@ -43,7 +43,7 @@ pub(crate) fn panels(b: &DeviceTensor, a: ElementType) -> Result<Option<WholePan
 }
 
 /// # Safety
-/// The tensor must be locked, and the CPU must multiply such words.
+/// The tensor must be locked, and the CPU must multiply words of this type.
 unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, Error> {
     let view = view(b, 2);
     let front = b.rank() - 2;

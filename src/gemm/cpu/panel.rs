@@ -1,8 +1,8 @@
 //! Epilogues with phases, some rows at a time.
 //!
-//! If rows do not depend on each other, a thread takes a panel (a row of tiles) through all parts of the epilogue, one
-//! after another. The parts' intermediates stay in its caches, and B stays packed for all panels. Otherwise parts run
-//! one after another over the whole product; for large B that is faster.
+//! If rows do not depend on each other, a thread takes a panel (a row of tiles) through all parts of the epilogue. The
+//! parts' intermediates stay in its caches, and B stays packed for all panels. Otherwise parts run one after another
+//! over the whole product; for large B that is faster.
 //!
 //! In both cases, parts without a product take a few rows at a time, so that these stay in the nearest caches.
 
@@ -29,7 +29,7 @@ use crate::sync::lock;
 /// The number of elements that parts without a product take at a time.
 const FEW_ROWS: usize = 1 << 16;
 
-/// From so many columns on, parts without a product compute whole rows: each is several of a loop's rows, one after another in
+/// With this many columns, parts without a GEMM compute whole rows, each as several of a loop's rows in one piece of
 /// memory. (Zen 4, softmax after 2048×16384×64: 32 ms in place of 37 tile by tile.)
 const WIDE: usize = 4 * STRIP;
 
@@ -44,7 +44,7 @@ struct Stretch {
     few: Option<usize>,
 }
 
-/// Where the parts of a panel find what those before them have left.
+/// The memory in which the parts of a panel find the intermediates of earlier parts.
 #[derive(Clone, Copy)]
 enum Kept<'a> {
     /// In memory for one panel, of each thread.
@@ -62,10 +62,10 @@ struct Passed<'a, T> {
     pieces: Option<usize>,
 }
 
-/// What a thread has for a part.
+/// A thread's state for a part.
 struct Own<T> {
     worker: Worker<T>,
-    /// The batch of whose whole rows it has what their columns share.
+    /// The batch whose shared column values are in the frame, for whole rows.
     rows_of: Option<usize>,
 }
 
@@ -235,8 +235,8 @@ impl Whole<'_> {
         stretch.parts.clone().map(part).collect()
     }
 
-    /// All parts. Those that have no product and leave nothing but results of rows may go through a panel together, except in
-    /// groups, whose rows are their own.
+    /// All parts, in stretches. Neighbouring parts go through a panel together if they have no GEMM and leave only
+    /// rows' results. Groups exclude this: their rows are their own.
     fn stretches<T: Arithmetic>(&self, prepared: &[Prepared<T>], slots: &[View]) -> Vec<Stretch> {
         let few = (FEW_ROWS / self.extents.n.max(1)).max(1);
         let mut stretches: Vec<Stretch> = Vec::new();
@@ -346,7 +346,7 @@ fn pieces(rows: &Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>
     })
 }
 
-/// A slot of one panel as if it were the whole product's, of which the panel has one batch's rows from `row` on.
+/// A slot of one panel, addressed as the whole GEMM's. The panel has one batch's rows from `row` on.
 fn of_panel(slot: &View, batch: usize, row: usize) -> View {
     let [of_batch, of_row, _] = slot.strides;
     let elements = of_batch * batch as isize + of_row * row as isize;

@@ -1,9 +1,9 @@
 //! Patches of images as the rows of A: multiplied [in place](super::taps), or gathered.
 //!
-//! Rows are gathered if channels are few or not neighbours, or if weights are not finite: 64 rows of a tile and the
-//! part of K that is being multiplied, with their zeros. They stay in a core's caches, and the matrix of all patches is
-//! never stored. If the window is not dilated, its elements along the last axis are contiguous, and a row is copied in
-//! as few pieces as the window has lines.
+//! Rows are gathered if channels are few or not neighbours, or if weights are not finite: 64 rows of a tile and one
+//! part of K, with their zeros. They stay in a core's caches, and the matrix of all patches is never stored. If the
+//! window is not dilated, its elements along the last axis are contiguous. A row then is copied in as few pieces as the
+//! window has lines.
 //!
 //! Both methods give the same bits. A zero changes no sum that starts at +0, except the sign of one that underflowed;
 //! so +0 is added to sums when they are stored.
@@ -64,7 +64,7 @@ impl PatchPlace {
         while number * line < depth.end {
             let (base, of_0, of_1) = (number * line, number / window.size[1], number % window.size[1]);
             number += 1;
-            // Of the line.
+            // The range within the line.
             let own = depth.start.max(base) - base..depth.end.min(base + line) - base;
             let place = |range: Range<usize>| range.start + base - depth.start..range.end + base - depth.start;
             if !inside_0.contains(&of_0) || !inside_1.contains(&of_1) {
@@ -155,7 +155,7 @@ unsafe fn copy_row(patches: &Patches, view: &View, place: PatchPlace, depth: &Ra
 /// where they lie, if there are some. `false` if a subnormal number may be in them or come of them; then `to` is unspecified.
 ///
 /// # Safety
-/// As for [`gather`]; the CPU must multiply such words.
+/// As for [`gather`]; the CPU must multiply words of this type.
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn by_patches<W: Words>(
     (patches, taps): (&Patches, Option<&Taps>),
@@ -170,7 +170,7 @@ pub(super) unsafe fn by_patches<W: Words>(
     let (words, bytes) = (depth.len().div_ceil(W::ELEMENTS), 4 / W::ELEMENTS);
     let b = Panels { words: of_b, deep: words };
     let multiply = |a: &[Rows<'_>], to: &mut [W::Sum]| {
-        // SAFETY: `a` has its words, by the caller's promise or in the memory; the CPU multiplies such words.
+        // SAFETY: `a` has its words, by the caller's promise or in the memory; the CPU multiplies words of this type.
         unsafe {
             let least = block::<W>(columns, a, b, (to, columns, adds));
             !W::DROPS_SUBNORMALS || least.has_normal_products(contents.least)

@@ -52,7 +52,7 @@ impl PatchPlace {
         first.cast_unsigned()..end.max(0).cast_unsigned()
     }
 
-    /// What the window has of the image along an axis.
+    /// The window's elements that are inside the image along an axis.
     #[inline(always)]
     pub(super) fn reach(&self, patches: &Patches, axis: usize) -> Reach {
         let Range { start, end } = self.inside(patches, axis);
@@ -86,8 +86,8 @@ impl PatchPlace {
     }
 }
 
-/// What windows have of an image along an axis: some of their elements, of which those are the image's that are not between its
-/// elements.
+/// The range of the window's elements inside an image along one axis. With input dilation, only some of them are the
+/// image's elements; the others are zeros between these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) start: usize,
@@ -97,7 +97,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// How many elements of the image the window's element is from the one where the window begins, if it is one of the image's.
+    /// The distance of the window's element from the window's start, in elements of the image; `None` for a zero.
     #[inline(always)]
     pub(super) fn tap(self, window: &Sliding, axis: usize, tap: usize) -> Option<isize> {
         let (at, apart) = (self.after + tap * window.dilation[axis], window.input_dilation[axis]);

@@ -109,10 +109,10 @@ pub(super) struct Panels {
     accumulators: Vec<OfAccumulator>,
 }
 
-/// What a thread keeps for each accumulator.
+/// A thread's memory for each accumulator.
 #[derive(Debug, Default)]
 struct OfAccumulator {
-    /// Of its own B: that of each is packed for the next tiles, too.
+    /// Panels of its own B: each B stays packed for the next tiles, too.
     words: WordPanels,
     wide_tile: Vec<f64>,
 }
@@ -136,12 +136,12 @@ impl Panels {
 pub(super) struct WordPanels {
     pub(super) a: Lines<i32>,
     pub(super) b: Lines<i32>,
-    /// What has been packed to `b`, and what is known of it, by the number of the piece.
+    /// Pieces that are packed in `b`, and facts about their elements, by the number of the piece.
     #[cfg(target_arch = "x86_64")]
     pub(super) packed: Vec<Option<(Packed, kernel::words::Contents)>>,
     /// How pieces lie in `b`.
     pub(super) layout: [usize; 4],
-    /// The last word of each row of A's, where K ends within it.
+    /// The last word of each row of A, if K ends within it.
     pub(super) last: Vec<i32>,
     /// A tile's sums of integers.
     pub(super) sums: Vec<i32>,
@@ -149,7 +149,7 @@ pub(super) struct WordPanels {
     pub(super) turned: Lines<i32>,
 }
 
-/// What a panel of B's was packed of.
+/// The source of a packed panel of B.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packed {

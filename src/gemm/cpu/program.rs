@@ -1,8 +1,8 @@
 //! The strip program: an epilogue as a list of steps over registers that each hold a strip of elements.
 //!
-//! A block register holds some rows of a tile, at most [`STRIP`](super::tile::STRIP) elements, which stay in the
-//! first-level cache from the load to the store. Values that are the same in every row (row vectors), in every column
-//! (column vectors) or everywhere are computed once per tile and spread over block registers.
+//! A block register holds some rows of a tile, at most [`STRIP`](super::tile::STRIP) elements. They stay in the
+//! first-level cache from the load to the store. Row vectors (the same in every row), column vectors and single values
+//! are computed once per tile and spread over block registers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::step::{Register, StripPlace, StripStep};
 use crate::evt::{Axis, BroadcastClass, Conditions, OutputKind, ReduceOp, ValidTree};
 use crate::lane::{self, Class, Operation};
 
-/// What a reduction combines, and how.
+/// A reduction over a tile.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TileReduction {
     pub(super) output: usize,
@@ -62,7 +62,7 @@ pub(super) struct Program<T> {
     pub(super) reductions: Vec<TileReduction>,
     /// The accumulators that steps read.
     pub(super) accumulators: Vec<usize>,
-    /// What says where elements need them; `None` if that is everywhere.
+    /// Conditions on positions that say which elements need accumulators; `None` if all do.
     pub(super) conditions: Option<Conditions>,
     /// Whether any value is an integer.
     pub(super) has_integers: bool,
@@ -225,7 +225,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         self.full(register, of.class)
     }
 
-    /// The same value with the extent of `extent`.
+    /// The value `x` with the extent of `extent`.
     fn full(&mut self, x: Register, extent: BroadcastClass) -> Register {
         let fits = match extent {
             BroadcastClass::Scalar => true,
@@ -266,7 +266,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         }
     }
 
-    /// Adds the stores. They come after every load, so that an output may overwrite what is read.
+    /// Adds the stores. They come after every load, because an output may overwrite an input.
     fn stores(&mut self, tree: &ValidTree) {
         let mut sums = Vec::new();
         let mut stores = Vec::new();
@@ -286,7 +286,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
     }
 }
 
-/// What reads and writes registers.
+/// Reads and writes of registers.
 pub(super) trait Registers {
     /// The places that are read.
     fn places_mut(&mut self) -> Vec<&mut StripPlace>;

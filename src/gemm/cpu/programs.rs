@@ -32,7 +32,7 @@ pub(crate) struct Programs {
 pub(super) struct Compiled {
     scalars: Vec<f64>,
     pub(super) program: Typed,
-    /// What parts leave for those after them.
+    /// Intermediates that parts leave for later parts.
     pub(super) memory: SlotMemory,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Prepared<T> {
     idle: Mutex<Vec<Worker<T>>>,
 }
 
-/// What one thread needs to compute tiles.
+/// One thread's memory for computing tiles.
 #[derive(Debug)]
 pub(super) struct Worker<T> {
     shape: TileShape,

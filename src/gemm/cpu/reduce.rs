@@ -214,7 +214,7 @@ mod tests {
         best.map_or(-1.0, |(i, _)| i as f64)
     }
 
-    /// Of a matrix in tiles and blocks of ragged extents, with many equal values and perhaps some NaN.
+    /// The matrix has tiles and blocks of ragged extents, many equal values and perhaps some NaN.
     #[test]
     fn indices_are_those_of_the_first() {
         let (m, n) = (11, 83);

@@ -13,10 +13,11 @@ use crate::sync::lock;
 /// The most bytes of one that a plan keeps.
 const MOST_KEPT: usize = 512 << 20;
 
-/// What a plan keeps: memory of runs, and of the threads of those that compute by panels.
+/// Memory that a plan keeps: for runs, and for threads that compute by panels.
 #[derive(Debug)]
 pub(super) struct SlotMemory {
-    /// For each slot the one whose memory it has: itself, or one that is read for the last time where this is written.
+    /// For each slot, the slot whose memory it uses: itself, or one that is read for the last time when this is
+    /// written.
     homes: Vec<usize>,
     kept: Mutex<Vec<Slots>>,
 }
@@ -78,8 +79,8 @@ impl Slots {
     }
 }
 
-/// For each slot the one whose memory it has. A part loads an element before it stores one in its place, so a matrix may have
-/// the memory of another that no later part reads.
+/// For each slot, the slot whose memory it uses. A part loads an element before it stores one in its place. A matrix
+/// may therefore reuse the memory of another that no later part reads.
 fn homes(phases: &Phases) -> Vec<usize> {
     let slots = &phases.slots;
     let mut homes: Vec<usize> = (0..slots.len()).collect();
@@ -99,7 +100,7 @@ fn homes(phases: &Phases) -> Vec<usize> {
     }
     let mut order: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].class == BroadcastClass::Tensor).collect();
     order.sort_by_key(|slot| written[*slot]);
-    // Those with memory of their own, each with the one that has it last.
+    // Slots with memory of their own, each with the slot that uses it last.
     let mut owners: Vec<(usize, usize)> = Vec::new();
     for slot in order {
         let fits = |(owner, last): &&mut (usize, usize)| {

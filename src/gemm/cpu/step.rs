@@ -69,7 +69,7 @@ pub(super) enum StripStep {
 }
 
 impl StripStep {
-    /// The register that it writes, and those that it reads, to rename them.
+    /// The written register and the read ones, to rename them.
     pub(super) fn registers_mut(&mut self) -> (Option<&mut Register>, &mut [Register]) {
         match self {
             Self::Load { to, .. } | Self::Random { to, .. } | Self::Integer { to, .. } | Self::Position { to, .. } => {

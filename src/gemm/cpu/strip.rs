@@ -41,7 +41,7 @@ pub(super) struct Frame<T> {
     /// Numbers, and truth values as 0 and 1.
     pub(super) numbers: Bank<T>,
     pub(super) integers: Bank<i64>,
-    /// Integers for every column, in 32 bits, where machine code reads them: by the number of their register.
+    /// Integers for every column, in 32 bits, for machine code that reads them: by the number of their register.
     pub(super) narrow: Vec<Vec<i32>>,
 }
 
@@ -222,8 +222,8 @@ impl<T: Arithmetic> Bound<'_, T> {
     /// reduction. If integers were multiplied, `sums` has the exact accumulators.
     ///
     /// # Safety
-    /// The views must reach every element of the tile, no other thread may write the outputs meanwhile, and no two
-    /// tiles may share an element of an output (vectors and scalars are stored only by the first tile that has them).
+    /// The views must reach every element of the tile, and no other thread may write the outputs meanwhile. No two
+    /// tiles may share an element of an output. (Vectors and scalars are stored only by the first tile that has them.)
     pub(super) unsafe fn run<'s>(
         &self,
         tile: &Tile,
@@ -275,7 +275,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
     }
 
-    /// Fills block registers with what is the same for all blocks, of which `whole` is the largest.
+    /// Fills block registers with values that are the same for all blocks; `whole` is the largest block.
     pub(super) fn spread(&self, steps: &[StripStep], whole: &Block, frame: &mut Frame<T>) {
         for step in steps {
             if let StripStep::Spread { to, x } = *step {
@@ -284,7 +284,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
     }
 
-    /// The tile's values of a vector or scalar, which are those of its columns or rows.
+    /// The range of a vector's or scalar's values in the tile: the tile's columns or rows.
     pub(super) fn values_of(class: BroadcastClass, tile: &Tile) -> Range<usize> {
         match class {
             BroadcastClass::Scalar => 0..1,

@@ -1,5 +1,5 @@
-//! Patches that are multiplied in place. The channels of an element of the window (a *tap*) are neighbours, so a row is
-//! as many runs of words as it has taps, and nothing is copied.
+//! Patches that are multiplied in place. The channels of a filter position (a *tap*) are neighbours. A row therefore
+//! has one run of words for each tap, and nothing is copied.
 //!
 //! Taps outside of an image, or between its elements, are zeros. If weights are finite, products with zeros change no
 //! sum, so they are left out: rows whose windows have the same taps inside form a class and are multiplied together. A
@@ -28,7 +28,7 @@ pub(super) struct Taps {
     channels: usize,
     sets: SmallVec<[Set; 16]>,
     taps: Vec<Tap>,
-    /// Of the rows of all sets: where the element begins that their windows are at, and which rows they are.
+    /// For the rows of all sets: the address at which the row's window begins, and the row's index.
     starts: Vec<*const u8>,
     places: Vec<usize>,
 }
@@ -40,7 +40,7 @@ struct Set {
     taps: usize,
 }
 
-/// An element of the window: which one, how many bytes it is from where the window begins, and which rows of the set have it.
+/// A filter position: its index, its distance in bytes from the window's start, and the rows of the set that have it.
 #[derive(Clone, Copy, Debug)]
 struct Tap {
     number: usize,
@@ -48,13 +48,13 @@ struct Tap {
     of: Of,
 }
 
-/// What windows have of the images along each axis.
+/// The window's elements inside the image, along each axis.
 type Class = [Reach; 3];
 
 /// A row, and where its window begins.
 type Row = (usize, *const u8);
 
-/// What the sets have of a part of K, and where the runs of each end.
+/// The runs of the sets along a part of K, and where each set's runs end.
 pub(super) struct Runs {
     runs: SmallVec<[Run; 64]>,
     ends: SmallVec<[usize; 16]>,
@@ -104,8 +104,8 @@ impl Taps {
         Some(this)
     }
 
-    /// Adds rows, all of one class or each of its own. `false` if those that have a tap are neither the first ones nor the last,
-    /// as a single one always is.
+    /// Adds rows, all of one class or each of its own. The rows with a tap must be the first or the last ones, as a
+    /// single row always is; `false` otherwise.
     fn add(&mut self, patches: &Patches, size: usize, classes: &[Class], rows: &[Row]) -> bool {
         let Patches { window, steps, .. } = patches;
         let before = self.taps.len();
@@ -175,8 +175,8 @@ impl Taps {
     }
 }
 
-/// Rows of the same class one after another, and where those of each class end. Those whose windows begin before the image, those
-/// that are inside and those that end after it follow each other, so that what neighbouring classes share is one piece.
+/// Rows sorted by class, and where each class ends. Classes that begin before the image come first, then those inside,
+/// then those that end after it. Taps that neighbouring classes share are then in one piece.
 fn sorted(patches: &Patches, view: &View, rows: &Range<usize>) -> (SmallVec<[(Class, usize); 9]>, Vec<Row>) {
     let size = view.element.size().cast_signed();
     let mut stretches: SmallVec<[(Class, Range<usize>, *const u8); 32]> = SmallVec::new();
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::gemm::problem::sliding::{Kind, Sliding};
 
-    /// What runs of some rows, along a part of K, have and leave out.
+    /// Checks the runs of some rows along a part of K, and the taps that they leave out.
     fn check(x: &DeviceTensor, patches: &Patches, part: [prop::sample::Index; 4]) {
         let (view, [m, k]) = (images(x, patches), patches.extents());
         let range = |[a, b]: [usize; 2], extent: usize| (a % extent).min(b % extent)..(a % extent).max(b % extent) + 1;

@@ -35,9 +35,9 @@ impl Extents {
 /// The rows of every batch that are computed, or its part of K.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups<'a> {
-    /// Of each batch.
+    /// The range of each batch.
     pub(crate) of: &'a [Range<usize>],
-    /// What they are, and of how many matrices.
+    /// The kind of groups, with the number of matrices.
     pub(crate) grouping: Grouping,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct TileShape {
     pub(crate) n: usize,
 }
 
-/// From large tiles, which need the least repacking of operands, to small ones, which keep more threads busy.
+/// Large tiles first, because they repack operands least. Small ones keep more threads busy.
 const SHAPES: [TileShape; 5] = [
     TileShape { m: 256, n: 256 },
     TileShape { m: 128, n: 256 },
@@ -84,12 +84,12 @@ const SHAPES: [TileShape; 5] = [
 /// computes more of it. (Zen 4, softmax after 4096×4096×64: 42 ms in place of 46 with 256 columns.)
 const LONG_ROWS: TileShape = TileShape { m: 64, n: STRIP };
 
-/// Whether so many rows of this length don't stay in a thread's caches.
+/// Whether rows of this length don't stay in a thread's caches.
 pub(super) const fn are_long(rows: usize, length: usize) -> bool {
     rows.saturating_mul(length) > 1 << 20
 }
 
-/// The fewest columns of a tile of a wide product, of which all have a multiple: narrower rows are computed step by step.
+/// The fewest columns of a tile of a wide GEMM; all its tiles have a multiple. Narrower rows are computed step by step.
 const LEAST_COLUMNS: usize = 32;
 
 /// A share of a core's second-level cache.
@@ -110,9 +110,9 @@ impl TileShape {
         if extents.m == 1 && extents.n >= 4 * STRIP {
             return Self { m: 1, n: STRIP };
         }
-        // A tile has the columns of one product's in all: B's panels, of which each accumulator has one, and the values of all
-        // accumulators should fit in a core's second-level cache. (A Xeon, 256×1536×768 with two: 8.1 ms with 64×128, as a
-        // product of twice the columns takes with 64×256; 8.8 with 64×256 each.)
+        // A tile has as many columns in all as for one accumulator. B's panels (one for each accumulator) and the
+        // values of all accumulators should fit in a core's second-level cache. (A Xeon, 256×1536×768 with two: 8.1 ms
+        // with 64×128, as a GEMM of twice the columns takes with 64×256; 8.8 with 64×256 each.)
         let of_each = |shape: Self| {
             let columns = shape.n / accumulators.max(1);
             Self { n: (columns - columns % LEAST_COLUMNS).max(LEAST_COLUMNS), ..shape }
@@ -124,7 +124,7 @@ impl TileShape {
         if kept > 0 && extents.n >= STRIP && plenty(&of_each(LONG_ROWS)) {
             return of_each(LONG_ROWS).without_rest(extents.m);
         }
-        // What phases keep of a row of tiles is to stay there too, as far as it can.
+        // The intermediates of a row of tiles should stay there too, as far as they can.
         let stays = |shape: &Self| kept == 0 || shape.m == 64 || shape.m * extents.n * kept <= PANEL_BYTES;
         let mut suitable = SHAPES.into_iter().map(of_each).filter(stays);
         let chosen =
@@ -235,7 +235,8 @@ impl<'a> Tiles<'a> {
         self.across
     }
 
-    /// Columns of tiles: how many, and how many tiles each has. Those of a batch follow each other. Groups of rows are one column.
+    /// The number of columns of tiles, and of the tiles in each. Columns of a batch follow each other. Groups of rows
+    /// are one column.
     fn columns(&self) -> [usize; 2] {
         match self.groups {
             Some(_) => [1, self.count()],
@@ -275,8 +276,8 @@ impl<'a> Tiles<'a> {
     }
 }
 
-/// Tiles that threads take one after another, each of them once. A thread takes those of a column, one below the other, so that
-/// it needs the same columns of B again; and threads begin at different columns, so that each packs others.
+/// Tiles that threads take one after another, each of them once. A thread takes the tiles of a column from top to
+/// bottom, and so needs the same columns of B again. Threads begin at different columns, so each packs others.
 #[derive(Debug)]
 pub(super) struct Turns<'a> {
     tiles: &'a Tiles<'a>,

@@ -36,7 +36,7 @@ const FEW_BESIDE_TILES: usize = 5;
 /// Elements of f32 rows that are multiplied at a time as dot products: they, and those of as many columns, stay in a first-level cache
 /// of 32 KiB.
 const NEAR_DOTS: usize = 384 * FEW;
-/// Elements along K whose products 32 bits hold: 2^31 / (255 · 128), of which this is a half.
+/// Elements along K whose products fit in 32 bits: half of 2^31 / (255 · 128).
 const EXACT: usize = 1 << 15;
 
 impl Product<'_> {
@@ -53,7 +53,7 @@ impl Product<'_> {
         memory: &mut WordPanels,
         to: &mut [f32],
     ) -> bool {
-        // SAFETY: the CPU multiplies such words, or has the instructions to widen; the caller's promise.
+        // SAFETY: the CPU multiplies words of this type, or has the instructions to widen; the caller's promise.
         unsafe {
             match method {
                 Method::WordDots(WordType::F32) => self.dots_of_f32s(tile, depth, to),
@@ -131,7 +131,7 @@ impl Product<'_> {
     ) {
         let [m, n, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
         let (a, b) = self.sources(tile, depth.start);
-        // Of each operand: its type, how many rows or columns it has, and how far these are from each other in the product.
+        // For each operand: its type, how many rows or columns it has, and their distance in the product.
         let [of_a, of_b] = [(a, self.a.element, m, n), (b, self.b.element, n, 1)];
         let [(few, element, rows, down), (many, of_many, columns, across)] =
             if operand == Operand::B { [of_a, of_b] } else { [of_b, of_a] };
@@ -157,7 +157,7 @@ impl Product<'_> {
     ) -> bool {
         for depth in parts(depth, EXACT) {
             let method = Method::of(&self.case(tile, &depth), Cpu::this());
-            // SAFETY: the CPU multiplies such words; the caller's promise.
+            // SAFETY: the CPU multiplies words of this type; the caller's promise.
             unsafe {
                 match method {
                     Method::WordDots(WordType::SignedByUnsigned) | Method::Panels(WordType::SignedByUnsigned) => {
@@ -173,8 +173,8 @@ impl Product<'_> {
         true
     }
 
-    /// Whether B's integers are signed as A's are, and become what those are not: the instruction multiplies a signed by an
-    /// unsigned integer.
+    /// Whether B's integers have A's signedness and must be flipped: the instruction multiplies a signed by an unsigned
+    /// integer.
     fn is_flipped(&self) -> bool {
         matches!(
             (self.a.element, self.b.element),
@@ -269,8 +269,8 @@ impl Product<'_> {
         })
     }
 
-    /// The same sums as those of [`all_panels`](Self::all_panels), of a B that is contiguous along K and stays where it is: the
-    /// product's transpose, with A in panels.
+    /// Sums as [`all_panels`](Self::all_panels) computes them, for a B that is contiguous along K and stays in place:
+    /// the GEMM's transpose, with A in panels.
     unsafe fn transposed<W: Words>(
         &self,
         tile: &Tile,
@@ -427,7 +427,7 @@ impl Work for Exact<'_> {
     }
 }
 
-/// What of an operand is in panels: a part of K, of some columns (of A: rows).
+/// The piece of an operand that is in panels: a part of K, for some columns (for A: rows).
 #[derive(Clone, Copy)]
 struct Piece {
     of_a: bool,
@@ -440,8 +440,9 @@ struct Piece {
 }
 
 impl Piece {
-    /// Of a piece of `n` columns its number, where its words begin, and how all of them lie: as the whole operand does, if that
-    /// is small enough to be kept; else one part of K after another, of the same columns, as many as there is room for.
+    /// For a piece of `n` columns: its number, the start of its words, and the layout of all pieces. Pieces lie as in
+    /// the whole operand if that is small enough to be kept. Otherwise parts of K follow each other for the same
+    /// columns, as many as there is room for.
     fn place<W: Words>(self, n: usize) -> (usize, usize, [usize; 4]) {
         let Self { of_a, part, first, depth, columns } = self;
         let deep = DEEP.min(depth).div_ceil(W::ELEMENTS);
@@ -456,8 +457,8 @@ impl Piece {
     }
 }
 
-/// Panels of a piece of an operand, with `n` columns and `k` elements along K, and what is known of them: where they
-/// begin in the memory for them. Those that are there from a tile before are not packed again.
+/// Packs a piece of an operand with `n` columns and `k` elements along K. Gives the start of its panels in the memory,
+/// and facts about them. A piece that is still there from an earlier tile is not packed again.
 ///
 /// # Safety
 /// The conditions of [`pack`].
@@ -492,7 +493,8 @@ unsafe fn packed<W: Words>(
 /// Multiplies rows that are contiguous along K, where they lie, by panels: a block of `to`. Gives what [`block`] does.
 ///
 /// # Safety
-/// `of` must have these rows of `k` elements, which nobody writes meanwhile; the CPU must multiply such words.
+/// `of` must have these rows of `k` elements, and nobody writes them meanwhile. The CPU must multiply words of this
+/// type.
 unsafe fn in_place<W: Words>(
     of: Source,
     [m, n, k]: [usize; 3],

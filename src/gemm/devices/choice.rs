@@ -56,7 +56,7 @@ impl Choice {
         Self(Arc::new(chosen))
     }
 
-    /// Rows and columns of the tile; per-tile partials have one entry for each such tile.
+    /// Rows and columns of the tile; per-tile partials have one entry for each tile.
     #[must_use]
     pub fn tile(&self) -> (usize, usize) {
         self.0.tile()
@@ -74,9 +74,9 @@ impl Choice {
         self.0.candidates()
     }
 
-    /// The candidates worth measuring, best first: at most two for each tile and eight in all, and none that the model
-    /// predicts to take more than twice the time of the best. If all of these need copies of the operands, the best
-    /// that needs none is added.
+    /// The candidates worth measuring, best first: at most two for each tile and eight in all. The model predicts at
+    /// most twice the time of the best for each of them. If all of these need copies of the operands, the best one
+    /// without copies is added.
     #[must_use]
     pub fn shortlist(&self) -> Vec<Candidate> {
         shortlist(self.candidates())

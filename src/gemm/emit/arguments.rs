@@ -140,7 +140,8 @@ impl EpilogueArguments {
         Self { layout: ParameterLayout::new("Arguments", fields), fields: places, partials, counters }
     }
 
-    /// What a complete reduction of a tile's batch is stored by. One for a whole matrix takes the value's own place.
+    /// The expression that stores a complete reduction of a tile's batch. A reduction of a whole matrix is stored at
+    /// the value's own place.
     pub(crate) fn stored_by(&self, output: usize) -> String {
         let name = output_name(output);
         match self.layout.field(&name).map(|field| field.ty) {
@@ -200,7 +201,7 @@ pub(crate) fn running_type(tree: &ValidTree, reduction: Reduction) -> String {
     }
 }
 
-/// The C++ expression of what a reduction takes for an element, from that for its value and those for its row and column.
+/// The C++ expression that a reduction takes for an element, from the expressions of its value, its row and its column.
 pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &str, column: &str) -> String {
     match (reduction.op, reduction.axis) {
         (ReduceOp::User(reducer), _) => format!("{}::of({value})", reducers::name(tree, reducer)),

@@ -55,7 +55,7 @@ fn type_of(tree: &ValidTree, id: ValueId) -> &'static str {
     tree.value(id).scalar().cuda(tree.real())
 }
 
-/// The same, with `Real` for the arithmetic type.
+/// The type of a value in the visitor, with `Real` for the arithmetic type.
 pub(crate) fn visitor_type(tree: &ValidTree, id: ValueId) -> &'static str {
     match tree.value(id).scalar() {
         Scalar::Real => "Real",

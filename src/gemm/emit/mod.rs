@@ -32,7 +32,7 @@ const NOT_IN_TILE: &str = "the epilogue's phases can't be computed in a tile: as
 /// its arguments that are no plain matrices.
 ///
 /// # Errors
-/// [`Error::NoKernel`] if its family has no such kernel.
+/// [`Error::NoKernel`] if its family has no kernel like this.
 pub(crate) fn emit(phases: &Phases, key: &KernelKey, views: ArgumentViews) -> Result<Emitted, Error> {
     let refused = |reason| Error::NoKernel { kernel: key.to_string(), reason };
     let of = phases.computation(key.in_tile()).ok_or_else(|| refused(NOT_IN_TILE))?;
@@ -48,11 +48,11 @@ pub(crate) fn emit_later(pass: &Pass<'_>, (key, views): (LaterKey, ArgumentViews
     families::emit_later(&pass.computation(), (key, views), phase, &later_symbol(tree, phase)).with_places(tree, views)
 }
 
-/// The CUDA C++ of a kernel, without any device. Of an epilogue that is computed from its own reductions, it is the kernel
-/// with the product, which computes all of it or only the first phase, as the key says.
+/// The CUDA C++ of a kernel, without any device. If the epilogue uses its own reductions, it is the kernel with the
+/// main loop. It computes all phases or only the first, as the key says.
 ///
 /// # Errors
-/// [`Error::NoKernel`] if its family has no such kernel.
+/// [`Error::NoKernel`] if its family has no kernel like this.
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {
     Ok(emit(&Phases::of(tree.clone(), Prices::GPU), key, ArgumentViews::default())?.source)
 }

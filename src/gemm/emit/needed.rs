@@ -1,5 +1,5 @@
-//! Writes the function that says which tiles need their product (`device/needed.cuh`), for trees whose positions say
-//! so.
+//! Writes the function that says which tiles need their main loop (`device/needed.cuh`), if the tree's positions
+//! exclude any.
 
 use crate::cuda::Writer;
 use crate::evt::{Bounds, Conditions, ParameterId, Position, Possible, ValidTree};

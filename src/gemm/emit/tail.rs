@@ -1,4 +1,5 @@
-//! The tail of a launch: what the block that completes reductions computes of them at once, one value a row or column.
+//! The tail of a launch. The block that completes reductions also computes everything that follows from them, one value
+//! a row or column.
 //!
 //! A thread that has combined the partials of a line has written the results itself, so it reads them back without a
 //! barrier. All the tail's names are in a namespace of their own.
@@ -80,7 +81,7 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// What the function takes for a leaf.
+    /// The function's argument for a leaf.
     fn leaf(&self, id: ValueId) -> String {
         let tree = self.epilogue.tree;
         let name = format!("_{}", tree.value(id).name);
@@ -100,7 +101,7 @@ impl<'a> Tail<'a> {
         };
         let (class, element) = (tree.parameter(parameter).class, element_name(tree.parameter(parameter).element));
         let load = match class {
-            // What random numbers are of is an element of the matrix.
+            // Random numbers belong to elements of the matrix.
             ParameterClass::Seed => return "0".to_owned(),
             ParameterClass::Scalar => return format!("parameters.of_tail.{name}"),
             ParameterClass::DeviceScalar => format!("load(parameters.of_tail.{name}, work.batch)"),

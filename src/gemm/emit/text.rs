@@ -18,7 +18,7 @@ use crate::gemm::kernel::views::bit;
 pub(crate) struct Emitted {
     pub(crate) source: Source,
     pub(crate) arguments: EpilogueArguments,
-    /// Those of its tail, which follow them.
+    /// Arguments of its tail, which follow them.
     pub(crate) tail: Option<EpilogueArguments>,
     /// The outputs whose rows an index places, a bit each, and the site of the first of them.
     places: (u64, usize),
@@ -30,7 +30,7 @@ impl Emitted {
         self.arguments.layout.size() + self.tail.as_ref().map_or(0, |tail| tail.layout.size())
     }
 
-    /// The same with a site for each output whose rows an index places.
+    /// This text with a site for each output whose rows an index places.
     pub(crate) fn with_places(mut self, tree: &ValidTree, views: ArgumentViews) -> Self {
         self.places = (views.scattered, self.source.sites.len());
         let placed = tree.outputs().iter().enumerate();

@@ -7,11 +7,13 @@ pub(crate) fn axis_words(extent: usize, [lower, upper]: [isize; 2]) -> [u64; 5] 
     [lower as u64, upper as u64, extent as u64, magic, shift]
 }
 
-/// Numbers of which `i * magic >> shift` is `i / divisor`, for every `i` and `divisor` below 2^31.
+/// A multiplication in place of a division: `i * magic >> shift` is `i / divisor`, for every `i` and `divisor` below
+/// 2^31.
 ///
-/// With `2^s` the least power of two that is at least the divisor, `magic` is `2^(31 + s) / divisor` rounded up, by less than
-/// 1; so the product is too large by less than `i < 2^31 <= 2^(31 + s) / divisor`, which is less than what is missing to the
-/// next multiple. (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.)
+/// Let `2^s` be the least power of two that is at least the divisor. `magic` is `2^(31 + s) / divisor` rounded up, by
+/// less than 1. The product is therefore too large by less than `i < 2^31 <= 2^(31 + s) / divisor`. This is less than
+/// the distance to the next multiple. (Granlund and Montgomery, "Division by invariant integers using multiplication",
+/// 1994.)
 pub(crate) fn reciprocal(divisor: u64) -> (u64, u64) {
     let divisor = divisor.max(1);
     let shift = 31 + u64::from(divisor.next_power_of_two().trailing_zeros());

@@ -20,15 +20,15 @@ pub enum Finish {
     Tile,
     /// In the tiles of a cluster, likewise in one launch: its blocks tell each other, after each phase, their parts of the
     /// reductions. Whole rows must lie in the tiles of a cluster's 2 to 16 blocks: N is at most 4096. (For reductions along
-    /// `Column`, M.) Kernels for sm_90a alone have clusters, and not every such GPU can run more than 8 blocks together. K may
-    /// be split, but not in [parallel](crate::gemm::SplitK::Parallel).
+    /// `Column`, M.) Only kernels for sm_90a have clusters, and some of these GPUs cannot run more than 8 blocks
+    /// together. K may be split, but not in [parallel](crate::gemm::SplitK::Parallel).
     Cluster,
     /// After the product, each in a launch of its own, over M×N values that the plan keeps in memory. (A sum of exponentials
     /// below a maximum is made with the maximum.)
     SecondLaunch,
 }
 
-/// Where the whole lines lie that all phases of an epilogue are computed from, in one launch.
+/// Where the lines lie from which one launch computes all phases of an epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Within {
     /// In a tile.
@@ -38,7 +38,7 @@ pub enum Within {
 }
 
 impl Finish {
-    /// The same of a kernel with all phases whose lines lie so; `None`: of one that leaves them to other launches.
+    /// Where a kernel finishes phases with these lines; `None` leaves them to other launches.
     pub(crate) const fn of(within: Option<Within>) -> Self {
         match within {
             Some(Within::Tile) => Self::Tile,

@@ -3,7 +3,7 @@
 use super::device_struct::PROBLEM;
 use crate::expr::Real;
 
-/// What a kernel of a later phase is generated from, beside its tree.
+/// The key of a second-pass kernel (a later phase), beside its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaterKey {
     pub(crate) real: Real,

@@ -18,7 +18,7 @@ pub struct LaunchDescription {
     /// Grid, block, cluster, dynamic shared memory. Clusters of more than 8 blocks must be allowed to the kernel first, by the
     /// driver's `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
     pub launch: Launch,
-    /// The kernel's one parameter, in the order of its fields. What is between them is 0.
+    /// The kernel's one parameter, in the order of its fields. Bytes between them are 0.
     pub fields: Vec<ParameterField>,
     /// Bytes of the parameter.
     pub parameter_bytes: usize,
@@ -35,24 +35,24 @@ pub struct LaunchDescription {
 /// A field of the parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterField {
-    /// What it is, part by part: `b.outer_stride`, `arguments.bias.stride`.
+    /// The field's path: `b.outer_stride`, `arguments.bias.stride`.
     pub name: String,
     /// Where it is, in bytes.
     pub offset: usize,
-    /// How many bytes it has: 4 or 8, or 128 where it is a tensor map.
+    /// Its number of bytes: 4 or 8, or 128 for a tensor map.
     pub bytes: usize,
-    /// What is written there.
+    /// The field's value.
     pub value: FieldValue,
 }
 
-/// What is written into a field.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldValue {
     /// This integer.
     Integer(u64),
     /// An address, and this many bytes.
     Address(Memory, u64),
-    /// The argument of this index, a host scalar: f32 where the field has 4 bytes, else f64.
+    /// The host scalar with this argument's index: f32 if the field has 4 bytes, else f64.
     Scalar(usize),
     /// The tensor map of this index.
     Map(usize),
@@ -65,7 +65,7 @@ pub enum Memory {
     A,
     /// The B of an accumulator.
     B(usize),
-    /// What divides A's rows into groups.
+    /// The bounds that divide A's rows into groups.
     Bounds,
     /// The index that picks A's rows.
     Index,
@@ -83,15 +83,15 @@ pub enum Memory {
     Scratch,
 }
 
-/// What a tensor map is made of, innermost dimension first: the arguments of `cuTensorMapEncodeTiled`, which interleaves
-/// nothing, promotes to 256 bytes in the L2, fills with zeros, and has element strides of 1.
+/// A tensor map, innermost dimension first: the arguments of `cuTensorMapEncodeTiled`. It interleaves nothing, promotes
+/// to 256 bytes in the L2, fills with zeros, and has element strides of 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapDescription {
-    /// Whose first element's address it has.
+    /// The memory that it maps, by its first element's address.
     pub of: Memory,
     /// Element type.
     pub element: ElementType,
-    /// Elements along each dimension, of which there are 3, or 5 for a matrix whose rows and columns have two axes each.
+    /// Elements along each dimension: 3 dimensions, or 5 if rows and columns have two axes each.
     pub extents: Vec<u64>,
     /// Bytes from one index to the next along each dimension but the first.
     pub strides: Vec<u64>,
@@ -105,7 +105,7 @@ impl LaunchDescription {
     /// The parameter's bytes for addresses, host scalars (by the argument's index) and encoded tensor maps.
     ///
     /// # Errors
-    /// What `map` fails with.
+    /// The errors of `map`.
     pub fn parameter<E>(
         &self,
         address: impl Fn(Memory) -> u64,

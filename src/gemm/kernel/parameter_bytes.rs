@@ -6,7 +6,7 @@ use super::launch::{FieldValue, Memory, ParameterField};
 #[derive(Debug)]
 pub(crate) struct ParameterBytes {
     bytes: Vec<u8>,
-    /// What they are, where somebody wants to know.
+    /// The fields, if they are to be described.
     fields: Option<Vec<ParameterField>>,
 }
 
@@ -58,7 +58,7 @@ impl ParameterBytes {
         }
     }
 
-    /// What was filled, in the order of the bytes; nothing where it is not described.
+    /// The fields, in the order of their bytes; none unless they are described.
     pub(crate) fn into_fields(self) -> Vec<ParameterField> {
         let mut fields = self.fields.unwrap_or_default();
         fields.sort_by_key(|field| field.offset);

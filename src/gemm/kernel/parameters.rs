@@ -59,7 +59,7 @@ const SCALAR: DeviceStruct = DeviceStruct(&[wide("pointer"), wide("batch_stride"
 /// `SeedView`.
 const SEED: DeviceStruct = DeviceStruct(&[wide("pointer"), wide("stride"), wide("seed"), wide("offset")]);
 
-/// `DigitAxis`, which follows a view whose batches it counts.
+/// `DigitAxis`. It follows a view and counts its batches.
 pub(crate) const BATCHES: DeviceStruct = DeviceStruct(&[
     wide("batch_lower_stride"),
     wide("batch_upper_stride"),
@@ -91,15 +91,15 @@ pub(crate) enum FieldType {
     Seed,
     /// Partials in the workspace.
     Partials(ElementType),
-    /// The same of a value and the index of its element.
+    /// Partials in the workspace, each a value with its element's index.
     IndexedPartials(ElementType, ElementType),
-    /// The same of the running results of the tree's reducer of this place.
+    /// Partials in the workspace: running results of the tree's reducer at this index.
     StatePartials(usize),
     /// Counters in the workspace.
     Counters,
 }
 
-/// What there is of each batch.
+/// A view that has a stride between batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchView {
     Tensor,
@@ -123,7 +123,7 @@ impl BatchView {
 }
 
 impl FieldType {
-    /// The type of such a field whose batches are counted by two digits; its own if it has no batches.
+    /// The type of this field if two digits count its batches; unchanged if it has no batches.
     pub(crate) const fn in_batches(self) -> Self {
         match self {
             Self::Tensor(element) => Self::Batches(BatchView::Tensor, element),
@@ -135,7 +135,7 @@ impl FieldType {
         }
     }
 
-    /// The fields of a view; `None` for what is one value. What places rows or counts batches follows them.
+    /// The fields of a view; `None` for a single value. Fields that place rows or count batches follow them.
     pub(crate) const fn view(self) -> Option<&'static DeviceStruct> {
         match self {
             Self::Tensor(_) | Self::Scattered(_) => Some(&TENSOR),
@@ -196,7 +196,7 @@ pub(crate) struct Field {
     pub(crate) ty: FieldType,
     /// Byte offset.
     pub(crate) offset: usize,
-    /// What it is, as a comment in the kernel.
+    /// The comment in the kernel that explains it.
     comment: String,
 }
 

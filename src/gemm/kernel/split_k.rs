@@ -21,7 +21,7 @@ pub enum SplitK {
 }
 
 impl SplitK {
-    /// The number of blocks that share each tile; 1 for stream-K, where it differs from tile to tile.
+    /// The number of blocks that share each tile; 1 for stream-K, which varies it from tile to tile.
     #[must_use]
     pub const fn splits(self) -> usize {
         match self {

@@ -2,9 +2,9 @@
 //! `scheduler.cuh`, in the families' folders of `src/device/`.
 //!
 //! If the number of units is not a multiple of the clusters that run at once, the last wave leaves most of them idle.
-//! So the units of the last two waves are put in one line, unit after unit, k-tile after k-tile, and every
-//! cluster takes an equal share of that line. The cluster with the last k-tile of a unit adds the other clusters'
-//! sums in a fixed order, and runs the epilogue. The full waves before are computed as usual.
+//! Stream-K puts the units of the last two waves in one line, unit after unit, k-tile after k-tile. Every cluster takes
+//! an equal share of that line. The cluster with the last k-tile of a unit adds the other clusters' sums in a fixed
+//! order, and runs the epilogue. The full waves before are computed as usual.
 //!
 //! On sm_80 a unit is a tile and a cluster is one block.
 
@@ -72,8 +72,8 @@ impl Stream {
         [streamed, k_tiles, line / clusters, line % clusters]
     }
 
-    /// The parts that a cluster computes, in its order: the last part of its share comes first, so that a part that
-    /// another cluster waits for never comes after one that waits itself.
+    /// The parts that a cluster computes, in its order: the last part of its share comes first. A part that another
+    /// cluster waits for therefore never comes after a part that waits itself.
     #[must_use]
     pub fn parts(&self, cluster: usize) -> Vec<Part> {
         let Range { start, mut end } = self.share(cluster);
@@ -97,10 +97,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Every k-tile of every unit is computed once; the shares differ by at most one k-tile; and a part without
-        /// its unit's last k-tile is the first that its cluster computes, and belongs to a cluster with a lower number
-        /// than the one that finishes the unit. So waiting ends for every start order in which lower-numbered clusters
-        /// begin first.
+        /// Every k-tile of every unit is computed once, and the shares differ by at most one k-tile. A part without its
+        /// unit's last k-tile is the first that its cluster computes. The cluster that finishes the unit has a higher
+        /// number. Waiting therefore ends for every start order in which lower-numbered clusters begin first.
         #[test]
         fn every_block_is_computed_once_and_waiting_ends(
             units in 1usize..400,

@@ -23,39 +23,39 @@ pub(crate) const fn bit(argument: usize) -> u64 {
 /// A bit for every argument of a kernel that is no plain matrix or vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ArgumentViews {
-    /// Those whose rows or columns are counted by two digits.
+    /// Arguments with rows or columns of two digits.
     pub(crate) digits: u64,
-    /// Those whose batches are.
+    /// Arguments with batches of two digits.
     pub(crate) batches: u64,
     /// The outputs whose rows an index places.
     pub(crate) scattered: u64,
-    /// Those of the launch's tail whose values are counted by two digits.
+    /// Arguments of the launch's tail with values of two digits.
     pub(crate) digits_of_tail: u64,
-    /// Those of the tail whose batches are.
+    /// Arguments of the tail with batches of two digits.
     pub(crate) batches_of_tail: u64,
 }
 
 impl ArgumentViews {
-    /// Those of a part of a planned product, whose arguments are packed.
+    /// The views of a planned GEMM's part, with packed arguments.
     ///
     /// # Errors
-    /// Those of [`of`](Self::of).
+    /// As [`of`](Self::of).
     pub(crate) fn planned(part: &Part, problem: &Problem) -> Result<Self, Error> {
         Self::of(part, std::iter::empty(), problem)
     }
 
-    /// Those of a planned product's kernel; `in_tile`: of one that computes all phases in its tile.
+    /// The views of a planned GEMM's kernel; `in_tile` if it computes all phases in its tile.
     ///
     /// # Errors
-    /// Those of [`of`](Self::of).
+    /// As [`of`](Self::of).
     pub(crate) fn planned_of_product(phases: &Phases, in_tile: bool, problem: &Problem) -> Result<Self, Error> {
         Self::of_product(phases, in_tile, std::iter::empty(), problem)
     }
 
-    /// Those of a run's arguments in a product's kernel, whose tensors come in the order of its tree.
+    /// The views of a run's arguments in a GEMM's kernel; the tensors come in the order of its tree.
     ///
     /// # Errors
-    /// Those of [`of`](Self::of).
+    /// As [`of`](Self::of).
     pub(crate) fn of_product<'a>(
         phases: &Phases,
         in_tile: bool,
@@ -68,7 +68,7 @@ impl ArgumentViews {
         }
     }
 
-    /// Those of a part's arguments, whose tensors come in their order.
+    /// The views of a part's arguments; the tensors come in their order.
     ///
     /// # Errors
     /// [`Error::NoKernel`] for one behind the 64th. (`run/check.rs` refuses those of a run by name; a part of it may have more
@@ -78,12 +78,12 @@ impl ArgumentViews {
         tensors: impl Iterator<Item = Option<&'a DeviceTensor>>,
         problem: &Problem,
     ) -> Result<Self, Error> {
-        // What a part leaves for others is where those look for it.
+        // A part's intermediates lie where later parts look for them.
         let of_user = |argument: usize| matches!(part.bindings[argument], Binding::Argument(_));
         Self::of_tree(&part.tree, of_user, tensors, problem)
     }
 
-    /// The same with the arguments of the launch's tail, whose tensors come in their order.
+    /// These views with the arguments of the launch's tail; the tensors come in their order.
     ///
     /// # Errors
     /// [`Error::NoKernel`], as of [`of`](Self::of).
@@ -92,7 +92,7 @@ impl ArgumentViews {
         Ok(Self { digits_of_tail, batches_of_tail, ..self })
     }
 
-    /// Those of the tail, as a kernel's own.
+    /// The tail's views, as a kernel's own.
     pub(crate) fn of_tail(self) -> Self {
         Self { digits: self.digits_of_tail, batches: self.batches_of_tail, ..Self::default() }
     }
@@ -118,7 +118,7 @@ impl ArgumentViews {
     }
 }
 
-/// The bits of those whose rows or columns are counted by two digits, and of those whose batches are.
+/// Bits of the arguments with rows or columns of two digits, and of the arguments with batches of two digits.
 fn with_digits<'a>(tensors: impl Iterator<Item = Option<&'a DeviceTensor>>) -> Result<[u64; 2], Error> {
     let (mut own, mut batches) = (SmallVec::<[usize; 4]>::new(), SmallVec::<[usize; 4]>::new());
     for (i, tensor) in tensors.enumerate() {

@@ -30,7 +30,7 @@ pub struct Candidate {
     pub waves: f64,
     /// Predicted time in microseconds, with copies of the operands and launches after the product's.
     pub microseconds: f64,
-    /// What takes most of the time.
+    /// The bound that takes most of the time.
     pub bound: Bound,
 }
 
@@ -41,7 +41,7 @@ impl Candidate {
     }
 }
 
-/// What limits a kernel's time.
+/// The limit of a kernel's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Multiply-adds.
@@ -89,7 +89,7 @@ impl fmt::Display for Candidate {
 }
 
 impl Candidate {
-    /// The same kernel with these copies before it.
+    /// This kernel with these copies before it.
     pub(crate) fn after(self, repacking: Repacking) -> Self {
         let microseconds = self.microseconds - self.repacking.microseconds + repacking.microseconds;
         Self { repacking, microseconds, ..self }

@@ -92,8 +92,9 @@ pub(crate) enum Origin {
 const SHORTLIST: (usize, usize) = (8, 2);
 
 impl ChosenKernel {
-    /// The kernels that take operands in any layout: the chosen one if it does, then the others, best first. They compute later
-    /// phases where the chosen one does. With `same_tile`, only kernels with the chosen kernel's tile count.
+    /// The kernels that take operands in any layout: the chosen one if it does, then the others, best first. They
+    /// compute later phases in the same place as the chosen one. With `same_tile`, only kernels with the chosen
+    /// kernel's tile count.
     pub(crate) fn of_any_layout(&self, same_tile: bool) -> impl Iterator<Item = &Candidate> {
         let (tile, in_tile) = (self.chosen.key.tile(), self.chosen.key.in_tile());
         let suits = move |c: &&Candidate| {
@@ -116,7 +117,7 @@ impl ChosenKernel {
         Some(Self { chosen, candidates, not_in_tile, origin: Origin::None, ..self.clone() })
     }
 
-    /// The best kernel of those that leave later phases to launches of their own. With `same_tile`, as above.
+    /// The best kernel among kernels that leave later phases to launches of their own. With `same_tile`, as above.
     pub(crate) fn of_launches(&self, same_tile: bool) -> Option<Self> {
         let tile = self.chosen.key.tile();
         let suits = |c: &&Candidate| !c.key.in_tile() && (!same_tile || c.key.tile() == tile);

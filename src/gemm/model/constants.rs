@@ -1,7 +1,7 @@
 //! The constants of the model: numbers that were estimated or measured elsewhere, as data with names and units.
 //!
-//! So a program can vary one and see what the choices depend on, and fit all to measured times. What the hardware fixes
-//! (tensor cores' rates, 128 bytes of shared memory and 128 lanes per clock) is not among them.
+//! A program can vary one and see how the choices change, or fit all to measured times. Facts of the hardware are not
+//! among them: tensor cores' rates, 128 bytes of shared memory and 128 lanes per clock.
 
 /// Declares a struct of constants, their values, and where each is. Each family declares its own.
 macro_rules! constants {

@@ -12,7 +12,7 @@ pub(crate) struct Later {
     /// The phases of the epilogue.
     pub(crate) phases: usize,
     launches: usize,
-    /// What is computed by the blocks that complete reductions.
+    /// Values that the blocks compute when they complete reductions.
     in_tails: Vec<String>,
     /// The reductions that must be complete before, as users call them.
     reductions: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Later {
 }
 
 impl Later {
-    /// Of an epilogue in its parts; `None` where the first is all.
+    /// The later parts of an epilogue; `None` if the first part is all.
     pub(crate) fn of(machine: &Machine, phases: &Phases, problem: &Problem) -> Option<Self> {
         let passes = phases.passes();
         if phases.parts.len() == 1 {

@@ -74,8 +74,8 @@ impl Machine {
         Self::with(&properties, properties.rates().unwrap_or(NO_RATES))
     }
 
-    /// The numbers of a device: its driver's attributes. A number that it doesn't report is that of a known GPU of this
-    /// name or class ([`Properties::completed`]). `None` for the CPU, and before compute capability 8.0.
+    /// The numbers of a device: its driver's attributes. If the driver does not report a number, a known GPU of this
+    /// name or class gives it ([`Properties::completed`]). `None` for the CPU, and before compute capability 8.0.
     #[must_use]
     pub fn of(properties: &Properties) -> Option<Self> {
         let (completed, _) = properties.completed();
@@ -144,8 +144,8 @@ mod tests {
         assert_eq!(Machine::of(epilogue_runtime::Device::cpu().properties()), None);
     }
 
-    /// GPUs differ where their attributes do. A 4090 has the memory of its data sheet and half of an L40S's rate. An H100
-    /// on a card has less power for each multiprocessor.
+    /// GPUs differ only in their attributes. A 4090 has the memory of its data sheet and half of an L40S's rate. An
+    /// H100 on a card has less power for each SM.
     #[test]
     fn speeds_follow_attributes() {
         let of = |name: &str| Machine::of_model(name.parse().expect("a GPU"));

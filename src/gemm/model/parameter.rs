@@ -48,7 +48,7 @@ impl Parameter {
         }
     }
 
-    /// What it belongs to and its own name: `machine.clock`, `sm90.latency`.
+    /// Its owner and its own name: `machine.clock`, `sm90.latency`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.words().0

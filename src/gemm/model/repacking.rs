@@ -1,10 +1,10 @@
-//! Which operands are copied before the product, so that a kernel for sm_90a can load them, and how long that takes.
+//! The operands that are copied before the GEMM, because a kernel for sm_90a cannot load them, and the time of the
+//! copies.
 //!
 //! TMA needs rows that begin at multiples of 16 bytes and lie in their order; 8-bit and TF32 operands must be
-//! contiguous along K. For other operands there are two ways: a kernel for sm_80, which takes any operand, or a copy of
-//! the operand in the plan's workspace, with 16-byte-aligned rows, in a launch before the product ([`Repacking`]).
-//! Gathered rows have a third: a kernel that gathers them while it multiplies. The cost model chooses; `run/repack.rs`
-//! makes the copy.
+//! contiguous along K. Other operands have two ways. A kernel for sm_80 takes any operand. A copy of the operand, in a
+//! launch before the GEMM, has 16-byte-aligned rows in the plan's workspace ([`Repacking`]). Gathered rows have a
+//! third: a kernel that gathers them while it multiplies. The cost model chooses; `run/repack.rs` makes the copy.
 
 use std::fmt;
 

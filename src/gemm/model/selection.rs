@@ -90,7 +90,7 @@ impl<'a> Selection<'a> {
         let later = self.later.map_or(0.0, |later| later.microseconds);
         let launches = Part { tree: self.phases.first(), lines: None, later };
         let epilogue = launches.tree.name();
-        // What is one value a line, the blocks compute that complete the reductions: nothing is cheaper.
+        // The blocks that complete reductions compute everything with one value a line: nothing is cheaper.
         let more = self.phases.passes().len() > 1;
         if asked.is_some() && !more {
             return Err(Error::NothingToFinish { epilogue });

@@ -8,8 +8,8 @@ use crate::ElementType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
     /// As exact as the operands: tensor cores for f16, bf16, f64 and 8-bit types; for f32 the CUDA cores' fused
-    /// multiply-adds. An H100's tensor cores keep 14 bits of a sum of FP8 products, so its kernels sum each 128
-    /// products separately, and add these sums in f32; other kernels multiply FP8 as f16. Sums of 8-bit integers are
+    /// multiply-adds. An H100's tensor cores keep 14 bits of a sum of FP8 products. Its kernels therefore sum each 128
+    /// products separately and add these sums in f32; other kernels multiply FP8 as f16. Sums of 8-bit integers are
     /// exact, and wrap around beyond the range of i32.
     #[default]
     Exact,
@@ -23,8 +23,8 @@ pub enum Arithmetic {
     /// copies, which is no faster there.
     FastBf16,
     /// FP8 operands, summed in the tensor cores over all of K. This is faster than promoted sums and works with all
-    /// tiles, but a sum keeps 14 bits and the others are cut off, so errors grow with K (to some percent of the result
-    /// for K in the thousands). Other devices compute as with `Exact`, which is within the same bounds.
+    /// tiles, but a sum keeps 14 bits. Errors grow with K, to some percent of the result for K in the thousands. Other
+    /// devices compute as with `Exact`, which is within the same bounds.
     FastFp8,
 }
 

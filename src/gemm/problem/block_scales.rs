@@ -12,7 +12,7 @@ use super::scale_error::ScaleError;
 use super::scaled::SCALE_BLOCK;
 use crate::ElementType;
 
-/// Whether blocks of operands of these types have scales, in such an arithmetic.
+/// Whether operands of these types may have block scales in this arithmetic.
 ///
 /// # Errors
 /// [`ScaleError::Operands`], [`ScaleError::Arithmetic`].

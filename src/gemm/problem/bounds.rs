@@ -16,7 +16,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What the tensor is called in messages.
+    /// The tensor's name in messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Offsets => "offsets",

@@ -17,9 +17,9 @@
 //! where the loads of a group begin.
 //!
 //! The gradients have the same form with other channels. For the images' gradient, the outputs' gradient is divided as
-//! images are, and the columns are the C channels. Its B is a copy made group by group, because rows of a group
-//! (elements of the window and filters) would otherwise need two strides. For the filters' gradient, images are
-//! divided, columns are the K filters, and rows are the elements of one filter.
+//! images are, and the columns are the C channels. Its B is a copy made group by group: a group's rows would otherwise
+//! need two strides, for filter positions and for filters. For the filters' gradient, images are divided, columns are
+//! the K filters, and rows are the elements of one filter.
 //!
 //! A reduction that gives one value per row gives one per row and group: `[g, M]`, or `[N, P, Q, g]` with the group in
 //! place of the channels. `column()` counts the columns of a group, and `batch()` is the group.
@@ -43,12 +43,12 @@ pub(crate) fn cut(tensor: &DeviceTensor, axis: usize, groups: usize) -> Option<D
     tensor.reshape([before, &[groups, each], after].concat()).ok()
 }
 
-/// A matrix whose columns are those of one group after another, as a batch of matrices; `None` as of [`cut`].
+/// A batch of matrices, one for each group of a matrix's columns; `None` as of [`cut`].
 pub(crate) fn of_columns(matrix: &DeviceTensor, groups: usize) -> Option<DeviceTensor> {
     cut(matrix, 1, groups)?.permute(&[1, 0, 2]).ok()
 }
 
-/// How a group's boxes of B lie beside the last group's, where B is one matrix for each element of the window.
+/// How a group's boxes of B lie beside the last group's. B is one matrix for each filter position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepsOfB {
     /// Behind its elements of the window.
@@ -58,7 +58,7 @@ pub(crate) enum StepsOfB {
 }
 
 impl StepsOfB {
-    /// Of every B of a product alike; `None` if they lie otherwise. Without groups it is either.
+    /// The steps that all B share; `None` if they differ. Without groups, both serve.
     pub(crate) fn of(all_b: &[OperandView]) -> Option<Self> {
         let chained = |b: &OperandView, stride: isize, extent: usize| {
             let is_counted = extent.checked_mul(b.batch_extent).is_some_and(|all| all <= MOST);

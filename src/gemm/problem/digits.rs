@@ -18,7 +18,7 @@ pub(crate) fn has_batch_digits(tensor: &DeviceTensor) -> bool {
 /// Where the batches of an argument are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchAxes {
-    /// So many elements apart; 0 where all batches share it.
+    /// A stride in elements; 0 if all batches share the argument.
     One(isize),
     /// Counted by two digits: how many values the lower one has, and the strides of the lower and the upper one.
     Digits {
@@ -30,8 +30,8 @@ pub(crate) enum BatchAxes {
 }
 
 impl BatchAxes {
-    /// Of an argument that has so many axes behind its batch. All batches share one without a batch axis, or whose batch axis has
-    /// one element.
+    /// The batches of an argument with `own` axes behind the batch axes. Without a batch axis, or if it has one
+    /// element, all batches share the argument.
     pub(crate) fn of(tensor: &DeviceTensor, own: usize) -> Self {
         let (shape, strides) = (tensor.shape(), tensor.strides());
         match tensor.rank().saturating_sub(own) {
@@ -51,7 +51,7 @@ impl BatchAxes {
     }
 }
 
-/// The extents of an argument: of a view that was told its axes, those of the matrix or vector.
+/// The extents of an argument. If a view was told its axes, they are the matrix's or vector's.
 pub(crate) fn shape_of(tensor: &DeviceTensor) -> SmallVec<[usize; 4]> {
     tensor.axes().map_or_else(|| tensor.shape().into(), |axes| axes.shape().into())
 }

@@ -14,7 +14,7 @@ use crate::evt::TreeError;
 
 /// Why a GEMM can't be planned or run.
 ///
-/// The message says what was given, what is allowed and what to do; the variants are for programs that go on otherwise.
+/// The message says what was given, what is allowed and what to do. The variants are for programs that handle an error.
 /// Nothing has been written when a run returns one.
 ///
 /// ```
@@ -77,7 +77,7 @@ pub enum Error {
     OperandRank {
         /// `A` or `B`.
         operand: &'static str,
-        /// What was given.
+        /// The given shape.
         shape: Vec<usize>,
     },
     /// A's columns are not B's rows.
@@ -103,7 +103,7 @@ pub enum Error {
     SeedTensor {
         /// The parameter.
         name: &'static str,
-        /// What the tensor holds.
+        /// The tensor's element type.
         element: ElementType,
         /// Its shape.
         shape: Vec<usize>,
@@ -137,9 +137,9 @@ pub enum Error {
     /// A B that was packed by a plan for something else.
     #[error("B is packed for {given}, and this plan multiplies {needed}: pack it with this plan")]
     OtherPacking {
-        /// What it was packed for.
+        /// The GEMM that it was packed for.
         given: String,
-        /// What the plan computes.
+        /// The GEMM of the plan.
         needed: String,
     },
     /// No B at all.
@@ -264,7 +264,7 @@ pub enum Error {
     ExtentTooLarge {
         /// `M`, `N`, `K` or `L`.
         axis: &'static str,
-        /// What was given.
+        /// The given extent.
         extent: usize,
         /// The limit.
         limit: usize,
@@ -286,7 +286,7 @@ pub enum Error {
         b: ElementType,
         /// The device.
         device: String,
-        /// What to use instead.
+        /// The alternative.
         advice: &'static str,
     },
     /// A or B has another element type than the plan.
@@ -294,15 +294,15 @@ pub enum Error {
     OperandElement {
         /// `A` or `B`.
         operand: &'static str,
-        /// What was given.
+        /// The given element type.
         given: ElementType,
-        /// What is needed.
+        /// The needed element type.
         needed: ElementType,
     },
     /// An arithmetic that doesn't apply to the operands.
     #[error("{arithmetic} is an arithmetic of {needed} operands, and {operand} holds {given}")]
     Arithmetic {
-        /// What was asked for.
+        /// The requested arithmetic.
         arithmetic: Arithmetic,
         /// The operands that it applies to.
         needed: &'static str,
@@ -326,7 +326,7 @@ pub enum Error {
     Tile {
         /// The instruction that multiplies.
         instruction: String,
-        /// What was asked for.
+        /// The requested tile.
         tile: String,
         /// The tiles that there are.
         allowed: String,
@@ -334,7 +334,7 @@ pub enum Error {
     /// A split or stage count outside the allowed range.
     #[error("{what} is {given}; it must be from {least} to {most}")]
     Count {
-        /// What is counted.
+        /// The counted quantity.
         what: &'static str,
         /// Its value.
         given: usize,
@@ -361,7 +361,7 @@ pub enum Error {
     Knob {
         /// The knob.
         knob: &'static str,
-        /// What was asked for.
+        /// The given value.
         given: String,
         /// The allowed values.
         allowed: String,
@@ -369,7 +369,7 @@ pub enum Error {
     /// A kernel that its family doesn't have.
     #[error("no kernel with {kernel} can run this epilogue: {reason}")]
     NoKernel {
-        /// What was asked for.
+        /// The requested kernel.
         kernel: String,
         /// Why there is none.
         reason: &'static str,
@@ -409,7 +409,7 @@ pub enum Error {
     /// Arguments by name that don't name each argument of the epilogue exactly once.
     #[error("{mistake}; the arguments of `{epilogue}` are {}", .names.join(", "))]
     ArgumentNames {
-        /// What is wrong.
+        /// The mistake.
         mistake: NameMistake,
         /// The epilogue's name.
         epilogue: &'static str,
@@ -421,9 +421,9 @@ pub enum Error {
     ArgumentKind {
         /// The argument's name.
         name: &'static str,
-        /// What was given.
+        /// The given kind of argument.
         given: &'static str,
-        /// What is needed.
+        /// The needed kind of argument.
         needed: &'static str,
     },
     /// An argument of the wrong shape.
@@ -431,25 +431,25 @@ pub enum Error {
     ArgumentShape {
         /// The argument's name.
         name: &'static str,
-        /// What was given.
+        /// The given shape.
         given: Vec<usize>,
-        /// What is needed.
+        /// The needed shape.
         needed: String,
     },
-    /// A view of a tensor whose axes have other extents than the matrix that they are to be.
+    /// A view with other extents than the needed matrix.
     #[error("argument `{name}`: {axis} are {needed}, but {given}")]
     ArgumentAxes {
         /// The argument's name.
         name: &'static str,
         /// `rows`, `columns` or `batches`.
         axis: &'static str,
-        /// What is needed.
+        /// The needed extent.
         needed: usize,
         /// The axes, and their extents.
         given: Box<AxisList>,
     },
-    /// A matrix or vector whose rows or columns are two axes that don't merge, where there can't be any, or which is viewed as
-    /// the other one.
+    /// A matrix or vector of two axes that do not merge, in a place that cannot have them; or a matrix that is viewed
+    /// as a vector, or a vector as a matrix.
     #[error(
         "argument `{name}` has rows, columns or batches of two axes that don't merge (shape {shape:?}, strides {strides:?}), which \
          {what} can't have: {advice}"
@@ -461,9 +461,9 @@ pub enum Error {
         shape: Vec<usize>,
         /// Its strides.
         strides: Vec<isize>,
-        /// What can't.
+        /// The argument or operand that cannot have two axes.
         what: &'static str,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
     /// Truth values with eight columns in a byte, of the wrong shape.
@@ -474,9 +474,9 @@ pub enum Error {
     BitsShape {
         /// The argument's name.
         name: &'static str,
-        /// What was given.
+        /// The given shape.
         given: Vec<usize>,
-        /// What is needed.
+        /// The needed shape.
         needed: String,
         /// N.
         columns: usize,
@@ -488,9 +488,9 @@ pub enum Error {
         name: &'static str,
         /// The epilogue's name.
         epilogue: &'static str,
-        /// What was given.
+        /// The given element type.
         given: ElementType,
-        /// What is needed.
+        /// The needed element type.
         needed: ElementType,
         /// How to allow the type that was given.
         advice: String,
@@ -526,7 +526,7 @@ pub enum Error {
         output: &'static str,
         /// The input's name, or `A` or `B`.
         input: &'static str,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
     /// A partials output over the batch.
@@ -552,7 +552,7 @@ pub enum Error {
     /// A plan's builder lacks something.
     #[error("the plan lacks {what}: call `.{method}(…)` before `.plan()`")]
     Incomplete {
-        /// What is missing.
+        /// The missing thing.
         what: &'static str,
         /// The builder's method that gives it.
         method: &'static str,
@@ -560,7 +560,7 @@ pub enum Error {
     /// `partials_shape` of an output that is not per-tile partials.
     #[error("`{name}` is not an output of `{epilogue}` with per-tile partials")]
     NoPartials {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The epilogue's name.
         epilogue: &'static str,

@@ -50,13 +50,13 @@ impl Problem {
         Self { m, n, k, batch: 1, batched: false, reading, placing, formats }
     }
 
-    /// The same product `batch` times.
+    /// A batch of `batch` GEMMs like this one.
     #[must_use]
     pub const fn batched(self, batch: usize) -> Self {
         Self { batch, batched: true, ..self }
     }
 
-    /// The same with its M rows divided among `groups` products; [`rows`](super::grouped::rows) says how.
+    /// Divides the M rows among `groups` GEMMs; [`rows`](super::grouped::rows) says how.
     #[must_use]
     pub const fn in_groups(self, groups: usize) -> Self {
         self.divided_by(Grouping::Shared, groups)
@@ -68,7 +68,7 @@ impl Problem {
         self.divided_by(Grouping::Padded, groups)
     }
 
-    /// The same with its K divided among `groups` products; [`depth`](super::grouped::depth) says how.
+    /// Divides K among `groups` GEMMs; [`depth`](super::grouped::depth) says how.
     #[must_use]
     pub const fn in_depth_groups(self, groups: usize) -> Self {
         self.divided_by(Grouping::Depth, groups)
@@ -78,19 +78,19 @@ impl Problem {
         Self { batch: groups, batched: true, reading: self.reading.divided_by(grouping), ..self }
     }
 
-    /// The same with an A that is patches of images of so many elements; [`patches`](super::window::patches) says how.
+    /// Reads A as patches of images with this many elements; [`patches`](super::window::patches) says how.
     #[must_use]
     pub const fn of_patches(self, elements: usize) -> Self {
         self.under_window(PatchReading { elements: Some(elements), ..self.patch_reading() })
     }
 
-    /// The same with patches that tensor copies load so.
+    /// Loads the patches by TMA, in these boxes.
     #[must_use]
     pub const fn in_boxes(self, boxes: PatchBoxes) -> Self {
         self.under_window(PatchReading { boxes: Ok(boxes), ..self.patch_reading() })
     }
 
-    /// The same with zeros between the elements of these images.
+    /// Puts zeros between the elements of the images (input dilation).
     #[must_use]
     pub const fn with_input_dilation(self) -> Self {
         self.under_window(PatchReading { dilated: true, ..self.patch_reading() })
@@ -121,8 +121,8 @@ impl Problem {
         }
     }
 
-    /// The product as a kernel counts it whose k-tiles are so deep, and which loads patches by boxes, whose rows are
-    /// contiguous along `a`: with the channels of each element of the window in whole k-tiles, if K is those.
+    /// The GEMM as a kernel with this k-tile depth counts it. Patches that are loaded by boxes and contiguous along K
+    /// have whole k-tiles for each filter position.
     pub(crate) const fn in_k_tiles(&self, tile_k: usize, a: Major) -> Self {
         match (self.boxed(), a) {
             (Some(boxes), Major::K) => Self { k: boxes.depth(tile_k), ..*self },
@@ -130,19 +130,19 @@ impl Problem {
         }
     }
 
-    /// The same with M rows that an index picks; [`Rows::picked`](super::grouped::Rows::picked) says how.
+    /// Picks the M rows by an index; [`Rows::picked`](super::grouped::Rows::picked) says how.
     #[must_use]
     pub const fn of_picked_rows(self) -> Self {
         Self { reading: self.reading.picked(), ..self }
     }
 
-    /// The same of operands with scales of blocks; [`scaled`](super::scaled::scaled) says how.
+    /// Gives the operands block scales; [`scaled`](super::scaled::scaled) says how.
     #[must_use]
     pub const fn of_scaled_operands(self) -> Self {
         Self { formats: Formats::SCALED, ..self }
     }
 
-    /// The same with M rows that an index places; [`Rows::scattered`](super::grouped::Rows::scattered) says how.
+    /// Scatters the M rows by an index; [`Rows::scattered`](super::grouped::Rows::scattered) says how.
     #[must_use]
     pub const fn of_scattered_rows(self) -> Self {
         Self { placing: Placing::Scattered, ..self }
@@ -241,7 +241,7 @@ impl Problem {
         let problem = Self::new(m, n, k);
         let problem = if groups == 1 { problem } else { problem.batched(groups) };
         problem.check_extents()?;
-        // What transposed patches are multiplied by is a batch like any other.
+        // The B of transposed patches is a batch like any other.
         let chained = patches.are_columns() || StepsOfB::of(&right.views()).is_some();
         match left.as_plain_matrix()? {
             Some(_) => Ok(problem),
@@ -254,7 +254,7 @@ impl Problem {
         }
     }
 
-    /// What of its properties may exclude each other.
+    /// Its properties that may exclude each other.
     pub(crate) fn properties(&self) -> Properties {
         let of_reading = Properties::of_reading(self.reading, self.batched);
         let of_rows = of_reading.with(Property::ScatteredRows, self.placing.is_scattered());

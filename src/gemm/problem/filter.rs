@@ -13,7 +13,7 @@ use super::sliding::MOST_AXES;
 
 /// The filters of a convolution as the matrix B.
 ///
-/// [`filter`] makes it, for a convolution, and [`gradient_filter`] for the gradient of its images. Of a convolution with
+/// [`filter`] makes it for a convolution, [`gradient_filter`] for the gradient of its images. With
 /// [groups](super::window::Window::groups) of channels, [`filter`] and [`gradient_filter_in_groups`] do.
 #[derive(Clone, Debug)]
 pub struct Filter {
@@ -26,8 +26,8 @@ pub struct Filter {
 pub(crate) struct FilterSize {
     pub(crate) axes: usize,
     pub(crate) size: [usize; MOST_AXES],
-    /// Of a gradient's, which is mirrored with the number of filters in the place of the channels: how many groups it is laid
-    /// out for.
+    /// The number of groups that a gradient's filter is laid out for. That filter is mirrored, and has the number of
+    /// filters in place of the channels.
     pub(crate) gradient_groups: Option<usize>,
 }
 
@@ -62,12 +62,12 @@ pub fn filter(filters: &DeviceTensor) -> Result<Filter, Error> {
     Ok(Filter { matrix: rows.transpose()?, size })
 }
 
-/// The same filters as the B of the gradient of a convolution's images, and of a transposed convolution: a matrix
-/// `[R·S·K, C]`, in which the window is mirrored along every axis. It goes with
-/// [`gradient_patches`](super::gradients::gradient_patches), which has an example.
+/// Filters as the B of the gradient of a convolution's images, or of a transposed convolution: a matrix `[R·S·K, C]`
+/// with the window mirrored along every axis. It goes with [`gradient_patches`](super::gradients::gradient_patches),
+/// which has an example.
 ///
-/// It is a copy, of filters of any strides: R·S small ones on the device's default stream. Make it anew when the filters
-/// have changed.
+/// It is a copy, made by R·S small copies on the device's default stream; the filters may have any strides. Make it
+/// anew when the filters have changed.
 ///
 /// # Errors
 /// [`PatchError::FilterShape`]; no memory for the copy.
@@ -75,11 +75,11 @@ pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {
     gradient_filter_in_groups(filters, 1)
 }
 
-/// The same of a convolution with [groups](super::window::Window::groups) of channels: a batch of matrices, `[groups,
-/// R·S·K/groups, C/groups]`.
+/// Like [`gradient_filter`], for a convolution with [groups](super::window::Window::groups) of channels: a batch of
+/// matrices, `[groups, R·S·K/groups, C/groups]`.
 ///
 /// # Errors
-/// Those of [`gradient_filter`]; [`PatchError::Shares`] if the groups don't have equally many filters.
+/// As [`gradient_filter`]; [`PatchError::Shares`] if the groups don't have equally many filters.
 pub fn gradient_filter_in_groups(filters: &DeviceTensor, groups: usize) -> Result<Filter, Error> {
     let size = FilterSize::of(filters, Some(groups))?;
     let (shape, axes) = (filters.shape(), size.axes);
@@ -108,8 +108,8 @@ pub fn gradient_filter_in_groups(filters: &DeviceTensor, groups: usize) -> Resul
 }
 
 impl Filter {
-    /// The matrix `[R·S·C, K]`: for [`Gemm::pack`](crate::Gemm::pack), or for a part of its columns. Of a
-    /// [gradient](gradient_filter), `[R·S·K, C]`, or one for each group.
+    /// The matrix `[R·S·C, K]`: for [`Gemm::pack`](crate::Gemm::pack), or for a part of its columns. A
+    /// [gradient's](gradient_filter) matrix is `[R·S·K, C]`, or one for each group.
     #[must_use]
     pub const fn matrix(&self) -> &DeviceTensor {
         &self.matrix

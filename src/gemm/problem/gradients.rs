@@ -21,14 +21,14 @@ use super::reading::TensorReading;
 use super::sliding::{Kind, MOST_AXES};
 use super::window::Window;
 
-/// The A of the gradient of a convolution's images (its *input gradient*, or *data gradient*), which is also that of a
-/// transposed convolution (`ConvTranspose`).
+/// The A of the gradient of a convolution's images (its *input gradient*, or *data gradient*), or of a transposed
+/// convolution (`ConvTranspose`).
 ///
-/// `gradient` is that of the outputs, `[N, P, Q, K]` (or of one or three axes), of any strides; `window` is the
-/// convolution's, with its stride, padding and dilation; `image` has the extents of the images, `[H, W]`, which the outputs
-/// alone don't tell where the window moves by more than 1. B is the [`gradient_filter`](super::filter::gradient_filter) of
-/// the convolution's filters, or any matrix `[R·S·K, N]`. The product has a row for each element of the images, N·H·W of
-/// them, and a column for each channel.
+/// `gradient` is the outputs', `[N, P, Q, K]` (or with one or three axes), with any strides. `window` is the
+/// convolution's, with its stride, padding and dilation. `image` has the extents of the images, `[H, W]`; the outputs
+/// alone don't tell them if the window moves by more than 1. B is the
+/// [`gradient_filter`](super::filter::gradient_filter) of the convolution's filters, or any matrix `[R·S·K, N]`. The
+/// GEMM has a row for each element of the images, N·H·W in all, and a column for each channel.
 ///
 /// ```
 /// use epilogue::gemm::{Window, filter, gradient_filter, gradient_patches, patches};
@@ -66,15 +66,15 @@ use super::window::Window;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// **As a transposed convolution**: images `[N, P, Q, K]` and filters `[K, R, S, C]`, from K to C channels, give outputs of
-/// any extents that a window with these numbers would have made P×Q of. (In PyTorch's words: of `H = (P − 1)·stride −
-/// 2·padding + dilation·(R − 1) + output_padding + 1`.) The epilogue has the bias and the activation.
+/// **As a transposed convolution**, images `[N, P, Q, K]` and filters `[K, R, S, C]` give outputs with C channels.
+/// Their extents are any from which the window would make P×Q. (PyTorch's `H = (P − 1)·stride − 2·padding + dilation·(R
+/// − 1) + output_padding + 1`.) The epilogue has the bias and the activation.
 ///
-/// What a window has between elements that are a stride apart, and outside of them, is 0, and so are products with it: a
-/// weight that is infinite or NaN makes NaN there. GPUs multiply these zeros, too, so with strides a run takes the time of a
-/// convolution that moves by 1 over H×W, by kernels for sm_80 on every GPU; CPUs with AVX-512 leave them out where all weights
-/// are finite, and a filter has whole words of channels, eight of them or more. Without strides it is a convolution, by the same
-/// kernels.
+/// The outputs' gradient is read with zeros around it and, if the window has strides, between its elements. A weight
+/// that is infinite or NaN makes NaN from these zeros. GPUs multiply the zeros: with strides, a run takes the time of a
+/// convolution that moves by 1 over H×W, by kernels for sm_80 on every GPU. CPUs with AVX-512 skip them if all weights
+/// are finite and each filter has whole words of channels, at least eight. Without strides it is a convolution, by the
+/// same kernels.
 ///
 /// Arguments may be given as images, `[N, H, W, C]` and `[N, H, W]`, as those of [`patches`](super::window::patches()). With
 /// [groups](Window::groups) of channels, B is a [`gradient_filter_in_groups`](super::filter::gradient_filter_in_groups).
@@ -104,8 +104,8 @@ pub const fn gradient_patches<const AXES: usize>(
 /// `[R, S, C]`. With [groups](Window::groups) of channels the product is a batch of one for each, and filters are
 /// `[K, R, S, C / groups]`. K is long here and the result small, so on GPUs K is shared by split-K or stream-K.
 ///
-/// Kernels for sm_90a take images of 16 bits whose groups have multiples of 64 channels, so that 64 neighbouring rows are of one
-/// element of the window.
+/// Kernels for sm_90a take images of 16 bits whose groups have multiples of 64 channels: then 64 neighbouring rows
+/// belong to one filter position.
 ///
 /// ```
 /// use epilogue::gemm::{Window, transposed_patches};

@@ -59,10 +59,10 @@ impl<'a> From<Rows<'a>> for Left<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// A product of T rows, of which row `m` is row `index[m]` of A: `index` is `[T]` of i32, A is `[S, K]`, one matrix whose
-    /// rows are contiguous. A row may be picked any number of times, or never. Whatever has rows beside A has T of them, in the
-    /// product's order: M×N tensors, column vectors, and the groups into which the picked rows may be divided. `row()` and
-    /// `rows()` count the product's rows.
+    /// Gathers A's rows: row `m` of the GEMM is row `index[m]` of A. `index` is `[T]` of i32; A is one matrix `[S, K]`
+    /// with contiguous rows. A row may be picked any number of times, or never. Everything else that has rows has T of
+    /// them, in the GEMM's order: M×N tensors, column vectors, and groups of the picked rows. `row()` and `rows()`
+    /// count the GEMM's rows.
     ///
     /// ```
     /// use epilogue::gemm::rows;
@@ -92,9 +92,9 @@ impl<'a> Rows<'a> {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The numbers are read where the product is computed. The CPU refuses a number that is not a row's before anything is
-    /// written, if the row is of a group where there are groups. A kernel takes such a row as zeros, and reports it as
-    /// [`DataError::Index`](crate::DataError::Index).
+    /// The indices are read when the GEMM is computed. The CPU refuses an index that is not a row of A before anything
+    /// written; with groups, it checks the rows that a group has. A kernel reads zeros for a wrong index, and reports
+    /// it as [`DataError::Index`](crate::DataError::Index).
     #[must_use]
     pub const fn picked(self, index: &'a DeviceTensor) -> Self {
         Self { picked: Some(Picked { index }), ..self }
@@ -116,12 +116,12 @@ impl<'a> Rows<'a> {
         Left::read(self.tensor, reading).placed(self.scattered).scaled(self.scales)
     }
 
-    /// Row `m` of the product is written to row `index[m]` of every output that is a `Tensor`: `index` is `[T]` of i32, for the
-    /// product's T rows, and such an output is `[S, N]` with any number of rows. Rows that no number names stay as they were.
-    /// No two numbers may be the same. All else has rows in the product's order: inputs, column vectors and what reductions
-    /// along rows give, groups, and `row()`.
+    /// Scatters the rows of results: row `m` is written to row `index[m]` of every output that is a `Tensor`. `index`
+    /// is `[T]` of i32, for the GEMM's T rows. These outputs are `[S, N]` with any number of rows; rows that no index
+    /// names keep their values. No two indices may be equal. All other arguments have rows in the GEMM's order: inputs,
+    /// column vectors, results of reductions along rows, groups, and `row()`.
     ///
-    /// So the rows of a mixture of experts, which are computed sorted by expert, come back to where their tokens are:
+    /// A mixture of experts computes rows sorted by expert; this brings them back to their tokens:
     ///
     /// ```
     /// use epilogue::gemm::rows;
@@ -148,10 +148,10 @@ impl<'a> Rows<'a> {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The numbers are read where the product is computed. The CPU refuses a number that is not a row's, and one that is there
-    /// twice, before anything is written, of rows of a group where there are groups. A kernel doesn't write a row whose number
-    /// is none, and reports it as [`DataError::Index`](crate::DataError::Index); of two rows of one number it leaves either,
-    /// or parts of both.
+    /// The indices are read when the GEMM is computed. The CPU refuses an index that is no row, or that occurs twice,
+    /// before anything is written; with groups, it checks the rows that a group has. A kernel does not write a row with
+    /// a wrong index, and reports it as [`DataError::Index`](crate::DataError::Index). If two rows have one index, the
+    /// kernel leaves either of them, or parts of both.
     ///
     /// A `TensorMut`, `Bits`, and views of several axes are refused as outputs ([`ScatterError`](super::ScatterError)).
     #[must_use]
@@ -165,27 +165,27 @@ impl<'a> Rows<'a> {
         self.grouped(offsets, Form::Offsets)
     }
 
-    /// Groups that follow each other from row 0 on, by where each ends: `ends` is `[G]` of i32, A is `[T, K]`.
+    /// Groups that follow each other from row 0, given by their ends: `ends` is `[G]` of i32, A is `[T, K]`.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
         self.grouped(ends, Form::Ends)
     }
 
-    /// A matrix for every group, of which it has the first rows: `counts` is `[G]` of i32, A is `[G, Mmax, K]`.
+    /// One matrix for every group, with the group's rows first: `counts` is `[G]` of i32, A is `[G, Mmax, K]`.
     #[must_use]
     pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {
         self.grouped(counts, Form::Counts)
     }
 }
 
-/// K, to be divided into groups: a product of each part of K, as the weight gradients of experts are, whose rows lie one
-/// expert after another.
+/// K divided into groups: one GEMM for each part of K. Weight gradients of experts have this form, with rows sorted by
+/// expert.
 ///
-/// A is `[M, T]` and B is `[T, N]`; the result is `[G, M, N]`, of zeros through the epilogue where a group is empty. Kernels load
-/// operands that are contiguous along M and N, as a transposed `x` and `dy` are, in whole rows; those that are contiguous along
-/// K, where a group may begin anywhere, kernels for sm_80 copy element by element, and kernels for sm_90a after a copy to such
-/// rows, whichever the model says. Kernels for sm_90a have groups of K of f16 and bf16; on such a GPU other types are multiplied
-/// by those for sm_80.
+/// A is `[M, T]` and B is `[T, N]`; the result is `[G, M, N]`. An empty group gives zeros to the epilogue. Kernels load
+/// operands that are contiguous along M and N (a transposed `x`, and `dy`) in whole rows. Operands that are contiguous
+/// along K may have groups that begin anywhere. Kernels for sm_80 load these element by element; kernels for sm_90a
+/// first copy them to whole rows; the model chooses. Kernels for sm_90a divide K for f16 and bf16; other types use the
+/// kernels for sm_80 on every GPU.
 ///
 /// ```
 /// use epilogue::gemm::depth;
@@ -232,7 +232,7 @@ impl<'a> Depth<'a> {
         self.grouped(offsets, Form::Offsets)
     }
 
-    /// Groups that follow each other from index 0 on, by where each ends: `ends` is `[G]` of i32.
+    /// Groups that follow each other from index 0, given by their ends: `ends` is `[G]` of i32.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
         self.grouped(ends, Form::Ends)

@@ -19,7 +19,7 @@
 //! `rows()` is T (or Mmax), and `batch()` is the group.
 //!
 //! A run's check does not know the values of bounds. On the CPU, the run reads them first and refuses bounds that
-//! decrease or lie outside. A kernel replaces such a bound by the nearest valid one and notes it in the device's
+//! decrease or lie outside. A kernel replaces a wrong bound by the nearest valid one and notes it in the device's
 //! record. Groups then never overlap, and nothing outside is touched. The bits are those of one run per group with the
 //! same tile.
 
@@ -31,14 +31,14 @@ use std::fmt;
 pub enum Grouping {
     /// M counts the rows of one matrix, which the groups share among them.
     Shared,
-    /// Every group has a matrix of M rows, the first of which are the group's.
+    /// Every group has a matrix of M rows; its first rows are the group's.
     Padded,
     /// K counts the columns of one A and the rows of one B, which the groups share among them.
     Depth,
 }
 
 impl Grouping {
-    /// What kernels are made for.
+    /// The division that kernels are made for.
     #[must_use]
     pub const fn divided(self) -> Divided {
         match self {
@@ -48,7 +48,7 @@ impl Grouping {
     }
 }
 
-/// What a kernel divides into groups.
+/// The extent that a kernel divides into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Divided {
     /// The rows of A.
@@ -66,7 +66,7 @@ impl fmt::Display for Divided {
     }
 }
 
-/// What of a product is divided, or that nothing is.
+/// The divided extent as text, or that nothing is divided.
 pub(super) fn groups_of(divided: Option<Divided>) -> String {
     divided.map_or_else(|| "no groups".to_owned(), |divided| divided.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A method of [`Builder`](crate::gemm::Builder) that changes how a product is computed, not what is computed.
+/// A method of [`Builder`](crate::gemm::Builder) that changes how a GEMM is computed, but not its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Knob {

@@ -16,7 +16,7 @@ pub enum Major {
     Mn,
 }
 
-/// How an operand's tiles are copied. A kernel is compiled for one such layout of each operand.
+/// How an operand's tiles are copied. A kernel is compiled for one layout of each operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperandLayout {
     /// Which index is contiguous.
@@ -32,8 +32,8 @@ impl OperandLayout {
         Self { major, copy_bytes: 16 }
     }
 
-    /// That of an A in such groups: along what is divided, where a group may begin anywhere, elements are copied one by
-    /// one.
+    /// The layout of an A that is divided into groups. If the contiguous axis is divided, a group may begin anywhere,
+    /// and elements are copied one by one.
     pub(crate) fn of_a_in_groups(self, grouping: Option<Grouping>, element: ElementType) -> Self {
         match (grouping, self.major) {
             (Some(Grouping::Shared), Major::Mn) | (Some(Grouping::Depth), Major::K) => {

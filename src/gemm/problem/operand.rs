@@ -23,11 +23,11 @@ use crate::evt::MAX_ACCUMULATORS;
 
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
-/// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
-/// divides its rows into groups, and picks and places them by an index; [`patches`](super::window::patches) are those of images under a
-/// window, [`gradient_patches`](super::gradients::gradient_patches) and
-/// [`transposed_patches`](super::gradients::transposed_patches) those of its gradients; one of FP8 may be
-/// [`scaled`](super::scaled::scaled) block by block.
+/// It is made from a tensor: `&a` works for any `impl Into<Left>`. [`rows`](super::grouped::rows) divides A's rows into
+/// groups, and picks and places them by an index. [`patches`](super::window::patches) reads images under a window;
+/// [`gradient_patches`](super::gradients::gradient_patches) and
+/// [`transposed_patches`](super::gradients::transposed_patches) are for its gradients. FP8 operands may have block
+/// scales ([`scaled`](super::scaled::scaled)).
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
@@ -39,8 +39,8 @@ pub struct Left<'a> {
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
 ///
-/// It is made from a tensor, or from an array or a slice of them, so `&b` and `[&gate, &up]` work wherever a product
-/// takes an `impl Into<Right>`:
+/// It is made from one tensor, or from an array or slice of tensors. `&b` and `[&gate, &up]` both work for an `impl
+/// Into<Right>`:
 ///
 /// ```
 /// use epilogue::prelude::*;
@@ -213,7 +213,7 @@ impl<'a> Left<'a> {
         Self { tensor, reading, scales: None, scattered: None }
     }
 
-    /// The same of another tensor.
+    /// This operand with another tensor.
     pub(crate) const fn with_tensor<'b>(&self, tensor: &'b DeviceTensor) -> Left<'b>
     where
         'a: 'b,
@@ -232,7 +232,7 @@ impl<'a> Left<'a> {
     /// How it is read, with the patches under its window.
     ///
     /// # Errors
-    /// Those of [`patches`](Self::patches).
+    /// As [`patches`](Self::patches).
     pub(crate) fn reading(&self) -> Result<TensorReading<'a, Patches>, Error> {
         self.reading.with_patches(|window| Patches::of(self.tensor, window))
     }
@@ -240,7 +240,7 @@ impl<'a> Left<'a> {
     /// Patches of one element each, one after another, as the matrix that they are, or as one for each group of channels.
     ///
     /// # Errors
-    /// Those of [`patches`](Self::patches).
+    /// As [`patches`](Self::patches).
     pub(crate) fn as_plain_matrix(&self) -> Result<Option<DeviceTensor>, Error> {
         let Some(patches) = self.patches()?.filter(|patches| patches.window.is_single()) else { return Ok(None) };
         let [rows, columns] = patches.extents();
@@ -261,17 +261,17 @@ impl<'a> Left<'a> {
         self.reading.patches()
     }
 
-    /// The same with rows of results that an index places, or all in their order.
+    /// This operand with rows of results that an index places, or all in their order.
     pub(super) const fn placed(self, scattered: Option<Scattered<'a>>) -> Self {
         Self { scattered, ..self }
     }
 
-    /// What places the product's rows.
+    /// The index that places the rows of results.
     pub(crate) const fn scattered(&self) -> Option<Scattered<'a>> {
         self.scattered
     }
 
-    /// The same with scales of blocks, or without.
+    /// This operand with block scales, or without.
     pub(crate) const fn scaled(self, scales: Option<&'a DeviceTensor>) -> Self {
         Self { scales, ..self }
     }
@@ -281,12 +281,12 @@ impl<'a> Left<'a> {
         self.scales
     }
 
-    /// What picks the rows.
+    /// The index that picks the rows.
     pub(crate) const fn picked(&self) -> Option<Picked<'a>> {
         self.reading.picked()
     }
 
-    /// What divides the rows into groups.
+    /// The bounds that divide the rows into groups.
     pub(crate) const fn bounds(&self) -> Option<Bounds<'a>> {
         self.reading.bounds()
     }
@@ -300,7 +300,7 @@ impl<'a> Left<'a> {
     /// How kernels copy it.
     ///
     /// # Errors
-    /// Those of [`patches`](Self::patches).
+    /// As [`patches`](Self::patches).
     pub(crate) fn layout(&self) -> Result<OperandLayout, Error> {
         let element = self.tensor.element_type();
         Ok(match (self.as_plain_matrix()?, self.patches()?) {
@@ -317,7 +317,7 @@ impl<'a> Left<'a> {
     /// Whether a kernel that copies operands so takes it.
     ///
     /// # Errors
-    /// Those of [`patches`](Self::patches).
+    /// As [`patches`](Self::patches).
     pub(crate) fn fits(&self, layout: OperandLayout) -> Result<bool, Error> {
         Ok(match self.patches()? {
             None => OperandView::of_a(self.tensor).fits(layout),
@@ -361,7 +361,7 @@ impl<'a> Right<'a> {
         &self.packed
     }
 
-    /// The same as these matrices, of which none is a filter any more.
+    /// The operand with these plain matrices in place of its filters.
     pub(crate) fn as_matrices<'b>(&self, matrices: &'b [DeviceTensor]) -> Right<'b>
     where
         'a: 'b,

@@ -10,9 +10,9 @@ use crate::simd::lines::Lines;
 
 /// A B that [`Gemm::pack`](crate::Gemm::pack) has packed: weights, which many products read and nothing writes.
 ///
-/// A run takes it in place of the tensor, and gives the same result, but for the order of sums where rows are few. It is a
-/// copy: what is written to the tensor later is not in it. The plan that packed it takes it, and so does every other plan on
-/// the same device with the same element types and [`Arithmetic`], whatever its epilogue and extents.
+/// A run takes it in place of the tensor. The result is the same, except for the order of sums if there are few rows.
+/// It is a copy: later writes to the tensor do not change it. Every plan on the same device with the same element types
+/// and [`Arithmetic`] takes it, with any epilogue and extents.
 ///
 /// ```
 /// use epilogue::prelude::*;
@@ -36,14 +36,14 @@ use crate::simd::lines::Lines;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Of a matrix `[K, N]` it holds a copy, and where this CPU multiplies from panels (with AVX-512: f32, bf16 and 8-bit
-/// integers), also its panels: together about twice the matrix's memory. Elements are then summed in the order of K, in parts
-/// of 512, whatever the number of rows: a row of f32s or integers has the same bits in every batch. Other products read the
-/// copy, and are as fast as with the tensor.
+/// It holds a copy of the matrix `[K, N]`. If this CPU multiplies from panels (with AVX-512: f32, bf16 and 8-bit
+/// integers), it also holds the panels: together about twice the matrix's memory. Elements are then summed in the order
+/// of K, in parts of 512, whatever the number of rows. A row of f32s or integers has the same bits in every batch.
+/// Other GEMMs read the copy, and are as fast as with the tensor.
 #[derive(Clone)]
 pub struct Packed {
     pub(crate) tensor: DeviceTensor,
-    /// What is multiplied in place of the tensor, if the plan's arithmetic rounds it.
+    /// The rounded operand, if the plan's arithmetic rounds.
     pub(crate) rounded: Option<DeviceTensor>,
     pub(crate) purpose: Purpose,
     pub(crate) panels: Option<std::sync::Arc<WholePanels>>,
@@ -65,7 +65,7 @@ impl fmt::Debug for Packed {
     }
 }
 
-/// What a B is packed for.
+/// The GEMMs that a B is packed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Purpose {
     pub(crate) a: ElementType,
@@ -85,7 +85,7 @@ impl fmt::Display for Purpose {
 pub(crate) struct WholePanels {
     /// Matrix by matrix; of each, part of K by part of K.
     pub(crate) words: Lines<i32>,
-    /// Of each panel: the bits of the least magnitude in it, if its elements are bf16s, and whether all of them are finite.
+    /// For each panel of bf16s: the bits of its least magnitude, and whether all its elements are finite.
     pub(crate) contents: Vec<(u16, bool)>,
     /// Elements of a word.
     pub(crate) elements: usize,

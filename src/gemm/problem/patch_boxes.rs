@@ -22,16 +22,16 @@ pub struct PatchBoxes {
 }
 
 impl PatchBoxes {
-    /// Whether these channels, of elements of so many bytes, are those of whole boxes: then a box has those of one group.
+    /// Whether the channels fill whole boxes, for elements of `size` bytes: then a box has channels of one group.
     pub(crate) const fn are_whole(&self, size: usize) -> bool {
         self.channels.saturating_mul(size).is_multiple_of(BOX_BYTES)
     }
 
-    /// Whether boxes take patches of elements of so many bytes, in so many groups, which are rows of A or, where its layout is
-    /// contiguous along M, columns.
+    /// Whether boxes can load patches with elements of `size` bytes in `groups` groups. The patches are rows of A, or
+    /// columns if A's layout is contiguous along M.
     ///
     /// # Errors
-    /// Why they don't.
+    /// The reason why boxes cannot load them.
     pub(crate) const fn check(&self, a: Major, size: usize, groups: usize) -> Result<(), Unboxed> {
         match a {
             Major::Mn if size != 2 => Err(Unboxed::TRANSPOSED),
@@ -47,7 +47,7 @@ impl PatchBoxes {
     }
 }
 
-/// Why tensor copies don't load patches, so that kernels for sm_80 serve sm_90a, too. As text, it is where they do.
+/// Why TMA does not load patches, and kernels for sm_80 serve sm_90a, too. Its text says when TMA would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unboxed {
     limit: &'static str,
@@ -81,7 +81,7 @@ macro_rules! only_where {
 }
 
 impl Unboxed {
-    /// Of a plan by extents.
+    /// A plan by extents.
     pub(crate) const UNKNOWN: Self =
         only_where!("the window is known (plan with `.operands(…)`, or say `.patch_boxes(…)`)");
     pub(crate) const UNALIGNED: Self =

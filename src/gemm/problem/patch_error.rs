@@ -26,7 +26,7 @@ pub enum PatchError {
     Zero {
         /// `size`, `stride` or `dilation`.
         what: &'static str,
-        /// What was given.
+        /// The given value.
         given: Vec<usize>,
     },
     /// The window is larger than the image with its padding.
@@ -46,12 +46,12 @@ pub enum PatchError {
         /// The padding after it.
         after: usize,
     },
-    /// An image with its padding that is larger than what is counted.
+    /// An image with its padding that is too large to be counted.
     #[error("{axis} with its padding has {extent} elements; the largest possible is {limit}: give parts of the images")]
     Padded {
         /// `D`, `H` or `W`.
         axis: &'static str,
-        /// What it would be.
+        /// The image's extent with its padding.
         extent: usize,
         /// The limit.
         limit: usize,
@@ -91,7 +91,7 @@ pub enum PatchError {
         b: Vec<usize>,
         /// How many there are.
         count: usize,
-        /// What they are.
+        /// `columns` or `filters`.
         what: &'static str,
         /// The groups.
         groups: usize,
@@ -190,7 +190,7 @@ pub enum PatchError {
     GradientExtents {
         /// Extents of the images whose gradient it is to be.
         image: Vec<usize>,
-        /// Those of the gradient that is given.
+        /// Extents of the given gradient.
         given: Vec<usize>,
         /// The window's outputs.
         needed: Vec<usize>,
@@ -209,7 +209,7 @@ pub enum PatchError {
     /// A filter for other patches.
     #[error("B is a filter of another kind than A's patches: multiply {needed}")]
     FilterKind {
-        /// What these patches are multiplied by.
+        /// The needed B.
         needed: &'static str,
     },
     /// A filter that is not as large as the window.
@@ -225,7 +225,7 @@ pub enum PatchError {
         "filters have shape {given:?}: give [K, S, C], [K, R, S, C] or [K, T, R, S, C], with the channels of x last"
     )]
     FilterShape {
-        /// What was given.
+        /// The given shape.
         given: Vec<usize>,
     },
     /// Filters whose elements are not one after another.
@@ -253,13 +253,13 @@ pub enum PatchError {
     /// The images' product is to have groups.
     #[error("A is patches, and the product has {divided}: give patches without groups, or a matrix with groups")]
     Groups {
-        /// What is divided.
+        /// The divided extent.
         divided: super::groups::Divided,
     },
     /// An index is to pick rows of the images' patches.
     #[error("A is patches, and their rows are to be picked: give all patches, or a matrix whose rows an index picks")]
     Picked,
-    /// An argument whose axes for images are not those of a matrix.
+    /// An argument with axes of images that do not fit the GEMM's rows and columns.
     #[error("argument `{name}`: {reason}")]
     Argument {
         /// Its name.

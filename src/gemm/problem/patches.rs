@@ -1,8 +1,8 @@
 //! Patches of images under a window: the A of a convolution, which is never stored as a matrix (im2col, implicit GEMM).
 //!
 //! Rows are outputs; columns are the window's elements, with the channels fastest. The code that loads A computes the
-//! addresses, and nothing else knows that A is not a matrix. [`groups of channels`](super::channels) make a batch of
-//! such products, and [`gradients`](super::gradients) are such products too.
+//! addresses, and nothing else knows that A is not a matrix. [`Groups of channels`](super::channels) make a batch of
+//! convolutions, and [`gradients`](super::gradients) have the same form.
 
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;
@@ -15,19 +15,19 @@ use super::patch_error::PatchError;
 use super::sliding::{Kind, MOST_AXES, Sliding};
 use crate::evt::MOST;
 
-/// The images and the window, of three axes: those that there are not have one element.
+/// The images and the window, with three axes; an axis that the user's images lack has one element.
 ///
 /// Row m of A is output `((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2`. Column k is channel
-/// `k % channels` of the window's element `k / channels`, the last axis fastest. Of [columns](Kind::Columns) it is the
-/// other way round. Channels are those of a group: see [`channels`](super::channels). Of a [gradient](Kind::Gradient), the
-/// images are the outputs' gradient, `outputs` are the extents of the images whose gradient is computed, and the window is the
-/// mirrored one.
+/// `k % channels` of filter position `k / channels`, the last axis fastest. [Columns](Kind::Columns) exchange rows and
+/// columns. Channels are those of one group: see [`channels`](super::channels). In a [gradient](Kind::Gradient), the
+/// images are the outputs' gradient, and the window is mirrored. `outputs` are then the extents of the images whose
+/// gradient is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patches {
     pub(crate) images: usize,
     pub(crate) inputs: [usize; MOST_AXES],
     pub(crate) outputs: [usize; MOST_AXES],
-    /// Of each group.
+    /// Channels of one group.
     pub(crate) channels: usize,
     pub(crate) groups: usize,
     pub(crate) window: Sliding,
@@ -160,7 +160,7 @@ impl Patches {
         }
     }
 
-    /// Why a B of so many rows is not multiplied.
+    /// Why a B with this number of rows is not multiplied.
     pub(crate) fn refused(&self, x: &DeviceTensor, b: &DeviceTensor, rows: usize) -> Error {
         let ([_, elements], channels, groups) = (self.extents(), self.channels, self.groups);
         let (images, b) = (x.shape().to_vec(), b.shape().to_vec());
@@ -208,13 +208,14 @@ impl Patches {
         all_b.iter().map(in_groups).collect()
     }
 
-    /// Whether kernels for sm_80, which have 16 bits for where a window begins along all axes but the last, can count that.
+    /// Whether kernels for sm_80 can count the starts of windows. They have 16 bits for a start along all axes but the
+    /// last.
     ///
     /// # Errors
     /// [`PatchError::Position`], [`PatchError::Strides`].
     pub(crate) fn check_positions(&self) -> Result<(), Error> {
         const LIMIT: usize = i16::MAX as usize;
-        // Those of columns are counted as they are needed.
+        // Columns are counted as they are needed.
         if self.are_columns() {
             return Ok(());
         }
@@ -227,7 +228,7 @@ impl Patches {
                 return Err(PatchError::Position { axis, given, limit: LIMIT }.into());
             }
         }
-        // What is left of a position that is divided by the strides has 16 bits, too, for all axes.
+        // The remainders of a position by the strides have 16 bits, too, for all axes together.
         let remainders = input_dilation.into_iter().fold(1, usize::saturating_mul);
         if remainders > MOST_REMAINDERS {
             let given = self.window.own(&input_dilation);
@@ -237,7 +238,7 @@ impl Patches {
     }
 }
 
-/// Of a position along all axes that is divided by the strides.
+/// The most remainders of a position along all axes, divided by the strides.
 const MOST_REMAINDERS: usize = 1 << 16;
 
 /// Matrices of every accumulator.

@@ -24,7 +24,7 @@ pub(crate) struct Picked<'a> {
 }
 
 impl Picked<'_> {
-    /// What the tensor is called in messages.
+    /// The tensor's name in messages.
     pub(crate) const NAME: &'static str = "index";
 
     /// The number of rows of the product.

@@ -37,7 +37,7 @@ pub(crate) struct Scattered<'a> {
 }
 
 impl Scattered<'_> {
-    /// What the tensor is called in messages.
+    /// The tensor's name in messages.
     pub(crate) const NAME: &'static str = "places";
 
     /// Whether it has a number for each of a product's rows.

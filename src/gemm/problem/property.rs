@@ -39,7 +39,7 @@ pub enum Property {
 }
 
 impl Property {
-    /// All properties. Of several pairs that a product has, the earliest second one is reported.
+    /// All properties. If several pairs exclude each other, the pair with the earliest second property is reported.
     pub const ALL: [Self; 9] = [
         Self::Phases,
         Self::Patches,
@@ -52,7 +52,7 @@ impl Property {
         Self::BlockScales,
     ];
 
-    /// What is divided into groups.
+    /// The extent that is divided into groups.
     const fn divided(self) -> Option<Divided> {
         match self {
             Self::Groups | Self::PaddedGroups => Some(Divided::Rows),
@@ -61,7 +61,7 @@ impl Property {
         }
     }
 
-    /// The property of a product in such groups.
+    /// The property of a GEMM with these groups.
     const fn of_groups(grouping: Grouping) -> Self {
         match grouping {
             Grouping::Shared => Self::Groups,
@@ -115,7 +115,7 @@ impl fmt::Display for Property {
 pub(crate) struct Properties(u16);
 
 impl Properties {
-    /// Those of a reading; with a batch, those of a batched one.
+    /// Properties of a reading, with a batch or without.
     pub(crate) fn of_reading(reading: Reading, batched: bool) -> Self {
         match reading {
             Reading::Patches(_) => Self::default().with(Property::Patches, true),

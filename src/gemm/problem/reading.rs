@@ -101,7 +101,7 @@ impl<G: Groups, P: Copy> ReadingOf<G, P> {
         }
     }
 
-    /// What is divided into groups.
+    /// The extent that is divided into groups.
     #[must_use]
     pub fn divided(self) -> Option<Divided> {
         self.grouping().map(G::divided)
@@ -143,7 +143,7 @@ impl Reading {
         }
     }
 
-    /// The same with rows that an index picks.
+    /// This reading, with rows that an index picks.
     pub(crate) const fn picked(self) -> Self {
         match self {
             Self::Groups(_) | Self::PickedGroups => Self::PickedGroups,
@@ -151,7 +151,7 @@ impl Reading {
         }
     }
 
-    /// The same divided into groups.
+    /// This reading, divided into groups.
     pub(crate) const fn divided_by(self, grouping: Grouping) -> Self {
         match (self, grouping) {
             (Self::Picked | Self::PickedGroups, Grouping::Shared) => Self::PickedGroups,
@@ -196,10 +196,10 @@ impl<'a, W: Copy> TensorReading<'a, W> {
         }
     }
 
-    /// The same with patches that are made of the window.
+    /// This reading, with patches that are made of the window.
     ///
     /// # Errors
-    /// Those of `patches`.
+    /// As `patches`.
     pub(crate) fn with_patches<P, E>(self, patches: impl FnOnce(W) -> Result<P, E>) -> Result<TensorReading<'a, P>, E> {
         Ok(match self {
             Self::Rows => TensorReading::Rows,

@@ -36,7 +36,7 @@ pub enum RowsError {
     /// Groups of other things than the rows of one matrix.
     #[error("rows are picked from one matrix, and the product has {what}: give offsets or ends of groups of rows")]
     Groups {
-        /// What it has.
+        /// The property that excludes picked rows.
         what: &'static str,
     },
     /// A number that is not a row's.
@@ -59,7 +59,7 @@ pub enum RowsError {
 
 epilogue_runtime::message::debug!(RowsError);
 
-/// What an index of so many rows may hold.
+/// The values that an index into `rows` rows may hold.
 pub(super) fn allowed(rows: usize) -> String {
     match rows.checked_sub(1) {
         Some(last) => format!("give one from 0 to {last}"),

@@ -59,7 +59,7 @@ pub enum ScaleError {
         "there are no block scales of a product with {what}: multiply without them, or give a matrix with its rows in order"
     )]
     With {
-        /// What it has.
+        /// The property that excludes block scales.
         what: &'static str,
     },
     /// A run of a plan for other operands.

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The last block along K, and along the columns, may have fewer elements. The product of the two scales is rounded to
-//! f32. A block's sum has the bits of an FP8 GEMM without scales. It is multiplied by the scales and added to the sum
-//! so far with one rounding, or with two on a CPU without fused multiply-add. The epilogue gets an ordinary
+//! f32. A block's sum has the bits of an FP8 GEMM without scales. The kernel multiplies it by the scales and adds it to
+//! the running sum, with one rounding (two on a CPU without fused multiply-add). The epilogue gets an ordinary
 //! accumulator. No block is left out, whatever its scales: 0 times infinity is NaN.
 
 use epilogue_runtime::DeviceTensor;
@@ -25,9 +25,9 @@ pub(crate) const SCALE_BLOCK: usize = 128;
 /// | A | `[M, K]` or `[L, M, K]` | `[M, ceil(K / 128)]` or `[L, M, ceil(K / 128)]`: for each row and 128 of K |
 /// | B | `[K, N]` or `[L, K, N]` | `[ceil(K / 128), ceil(N / 128)]`, with L in front if B has it: for each 128 by 128 |
 ///
-/// These are those of DeepSeek-V3's checkpoints, whose weights `[N, K]` and their scales are both transposed to be a B. Several
-/// B have scales each: `[scaled(&gate, &gate_scales), scaled(&up, &up_scales)]`. With groups of rows, it is
-/// [`rows(&a).scaled(&a_scales)`](super::Rows::scaled).
+/// These are the scales of DeepSeek-V3's checkpoints; there, weights `[N, K]` and their scales are both transposed to
+/// be a B. Several B have scales each: `[scaled(&gate, &gate_scales), scaled(&up, &up_scales)]`. With groups of rows,
+/// it is [`rows(&a).scaled(&a_scales)`](super::Rows::scaled).
 ///
 /// ```
 /// use epilogue::gemm::scaled;
@@ -61,11 +61,11 @@ pub(crate) const SCALE_BLOCK: usize = 128;
 /// `accum * row_scale * column_scale`.
 ///
 /// # Accuracy
-/// A block's sum is as exact as [`Arithmetic::Exact`](super::Arithmetic::Exact) says. To it comes one rounding of the scales'
-/// product, and for each block one of the sum (two on a CPU without fused multiply-add). The
-/// [reference](crate::Gemm::reference) takes the scales' product as rounded, and bounds each block. Scales of all magnitudes
-/// are multiplied as f32s are: subnormal ones keep the bits that they have, and with a scale of 0 or infinity no block is
-/// left out, so 0 times infinity is NaN.
+/// A block's sum is as exact as [`Arithmetic::Exact`](super::Arithmetic::Exact) says. The product of the scales adds
+/// one rounding, and so does each block's sum (two on a CPU without fused multiply-add). The
+/// [reference](crate::Gemm::reference) takes the scales' product as rounded, and bounds each block. Scales are
+/// multiplied as f32s, and subnormal ones keep their bits. A block with a scale of 0 or infinity is not left out: 0
+/// times infinity is NaN.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaled<'a> {
     pub(super) tensor: &'a DeviceTensor,

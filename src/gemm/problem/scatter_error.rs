@@ -28,7 +28,7 @@ pub enum ScatterError {
         "rows are scattered from one matrix, and the product has {what}: give one A, and offsets or ends where there are groups"
     )]
     Product {
-        /// What it has.
+        /// The property that excludes scattered rows.
         what: &'static str,
     },
     /// An output whose rows can't be placed.
@@ -36,9 +36,9 @@ pub enum ScatterError {
     Output {
         /// Its name.
         name: &'static str,
-        /// What it is.
+        /// The kind of output.
         what: &'static str,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
     /// An epilogue without M×N results.

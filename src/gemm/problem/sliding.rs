@@ -5,15 +5,15 @@ pub(crate) const MOST_AXES: usize = 3;
 
 /// A [`Window`](super::window::Window) of any number of axes, as if it had three.
 ///
-/// Element r of the window is at `p * stride - before + r * dilation` for output p, in a picture whose elements are those of
-/// the image, `input_dilation` apart. What is not one of them is 0.
+/// For output p, element r of the window is at `p * stride - before + r * dilation`. The image's elements are
+/// `input_dilation` apart, with zeros between and around them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sliding {
-    /// How many there are: the last ones. Of more than three there are no numbers, and they are refused.
+    /// The number of axes, which are the last of the three. More than three are refused, and have no numbers here.
     pub(crate) axes: usize,
     pub(crate) size: [usize; MOST_AXES],
     pub(crate) stride: [usize; MOST_AXES],
-    /// Zeros around the image; fewer than none where the window never reaches its first or last elements.
+    /// Zeros around the image; negative if the window never reaches its first or last elements.
     pub(crate) before: [isize; MOST_AXES],
     pub(crate) after: [isize; MOST_AXES],
     pub(crate) dilation: [usize; MOST_AXES],
@@ -23,15 +23,15 @@ pub(crate) struct Sliding {
     pub(crate) kind: Kind,
 }
 
-/// What is made of what the window has.
+/// The matrix that is made of a window's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A row for each place of the window: a convolution.
     Rows,
     /// A column for each: the gradient of its filters.
     Columns,
-    /// A row for each element of the images that the window slid over, which have these extents, of the places that it had
-    /// the element at: their gradient.
+    /// A row for each element of the images that the window slid over. Its columns are the output positions whose
+    /// window has that element: the images' gradient. The extents are the images'.
     Gradient([usize; MOST_AXES]),
 }
 
@@ -54,9 +54,9 @@ impl Sliding {
 
     /// The window that slides over `outputs` of this one to give the gradient of images of these extents.
     ///
-    /// Output p had element `h = p * stride - before + r * dilation` at r. So where outputs are `stride` apart, element h had
-    /// r for the one at `h + before - r * dilation`, if that is an output. Counting r from the other end, this is a window that
-    /// moves by 1. Both extents have been counted.
+    /// Output p had element `h = p * stride - before + r * dilation` at r. Let the outputs be `stride` apart. Then
+    /// element h had r in the output at `h + before - r * dilation`, if there is one. Counting r from the other end,
+    /// this is a window that moves by 1. Both extents have been counted.
     pub(crate) fn mirrored(&self, outputs: &[usize; MOST_AXES], images: &[usize; MOST_AXES]) -> Self {
         let mut this = Self { stride: [1; MOST_AXES], ..*self };
         for axis in 0..MOST_AXES {

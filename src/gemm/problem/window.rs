@@ -36,9 +36,9 @@ use super::sliding::{Kind, MOST_AXES, Sliding};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// With the numbers of an axis, the first element of the window is at `p · stride - before` for output `p`, and its others
-/// `dilation` apart. What is outside of the image is 0 (so a weight that is infinite or NaN makes NaN there, as anywhere
-/// else). There is an output wherever the whole window is in the image with its padding.
+/// Along an axis, the window for output `p` starts at `p · stride - before`. Its elements are `dilation` apart.
+/// Elements outside the image are 0; a weight that is infinite or NaN makes NaN there. There is an output for each
+/// position at which the whole window is in the padded image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window<const AXES: usize> {
     size: [usize; AXES],
@@ -73,7 +73,7 @@ impl<const AXES: usize> Window<AXES> {
         Self { padding: sides, ..self }
     }
 
-    /// Zeros before and after each axis, of which there may be different numbers.
+    /// Zeros before and after each axis; the two numbers may differ.
     #[must_use]
     pub const fn padding_around(self, padding: [(usize, usize); AXES]) -> Self {
         Self { padding, ..self }
@@ -85,16 +85,19 @@ impl<const AXES: usize> Window<AXES> {
         Self { dilation, ..self }
     }
 
-    /// The channels in this many groups, of which each has filters of its own that see no others: filters are
-    /// `[K, R, S, C / groups]`, and the first `K / groups` of them see the first `C / groups` channels. Both numbers must be
-    /// multiples of this one.
+    /// Divides the channels into groups. Each group has its own filters, which read no other channels. Filters are `[K,
+    /// R, S, C / groups]`, and the first `K / groups` filters read the first `C / groups` channels. The number of
+    /// groups must divide C and K.
     ///
-    /// Arguments are those of a convolution without groups: a `Tensor` is `[N, P, Q, K]` (or `[M, K]`), a `RowVector` and what
-    /// is left by a reduction along `Column` are `[K]`, and a `ColumnVector` that is read is `[N, P, Q]`. The product is a
-    /// batch in which each group is one; so the epilogue's own idea of columns is a group's: a reduction along `Row` is of a
-    /// group's columns, and leaves `[N, P, Q, groups]` (or `[groups, M]`), one of `All` leaves `[groups]`; with `Batch` they
-    /// are of all groups, and leave `[N, P, Q]` and one value. `column()` counts a group's columns, and `batch()` is the
-    /// group. What batches may share or have each (`RowVector`s, scalars), groups may as well.
+    /// Arguments have the shapes of a convolution without groups. A `Tensor` is `[N, P, Q, K]` or `[M, K]`. A
+    /// `RowVector`, and the result of a reduction along `Column`, is `[K]`. A `ColumnVector` that is read is `[N, P,
+    /// Q]`.
+    ///
+    /// The GEMM is a batch with one entry for each group, so the epilogue's columns are one group's columns. A
+    /// reduction along `Row` leaves `[N, P, Q, groups]` or `[groups, M]`; one along `All` leaves `[groups]`. With
+    /// `Batch` they combine all groups and leave `[N, P, Q]` and one value. `column()` counts a group's columns, and
+    /// `batch()` is the group. An argument that a batch may share or have once for each entry (`RowVector`s, scalars)
+    /// works for groups too.
     ///
     /// ```
     /// use epilogue::gemm::{Window, filter, patches};
@@ -132,7 +135,7 @@ impl<const AXES: usize> Window<AXES> {
         Self { groups, ..self }
     }
 
-    /// The same with three axes, of which the first may be 1.
+    /// This window with three axes; leading axes that it lacks are 1.
     pub(super) const fn sliding(self, kind: Kind) -> Sliding {
         let one = [1; MOST_AXES];
         let mut to = Sliding {
@@ -160,26 +163,26 @@ impl<const AXES: usize> Window<AXES> {
     }
 }
 
-/// More than any image has is refused where it is counted.
+/// Numbers beyond any image are refused later, when they are counted.
 const fn signed(zeros: usize) -> isize {
     if zeros > isize::MAX.cast_unsigned() { isize::MAX } else { zeros.cast_signed() }
 }
 
-/// The patches of images under a window: the A of a convolution. One row is what the window has of all channels at one
-/// place, so A is `[M, K]`, with M = N·P·Q outputs and K = R·S·C; it is never in memory as such.
+/// The patches of images under a window: the A of a convolution. One row holds all channels of the window's elements at
+/// one output position. A is `[M, K]`, with M = N·P·Q outputs and K = R·S·C; it is never stored.
 ///
-/// `x` is `[N, W, C]`, `[N, H, W, C]` or `[N, D, H, W, C]`, of any strides (channels that are contiguous are read fastest);
-/// B is a [`Filter`](super::filter::Filter), or any matrix `[K, N]`, packed or not. [`Window`] has an example.
+/// `x` is `[N, W, C]`, `[N, H, W, C]` or `[N, D, H, W, C]`, with any strides; contiguous channels are fastest. B is a
+/// [`Filter`](super::filter::Filter), or any matrix `[K, N]`, packed or not. [`Window`] has an example.
 ///
-/// Arguments of the epilogue are those of the product of matrices. What has a value for each row may also be given as the
-/// images that it is: a `Tensor` as `[N, P, Q, K]`, a `ColumnVector` and what a reduction along `Row` leaves as
-/// `[N, P, Q]`. A `RowVector`, and what a reduction along `Column` leaves, is of the K filters: statistics of batch
-/// normalisation come from the convolution's own launch.
+/// Arguments of the epilogue are those of the matrix GEMM. Arguments with a value for each row may also have the
+/// images' shape: `[N, P, Q, K]` for a `Tensor`, `[N, P, Q]` for a `ColumnVector` and for the result of a reduction
+/// along `Row`. A `RowVector`, and the result of a reduction along `Column`, has a value for each of the K filters:
+/// statistics of batch normalisation come from the convolution's own launch.
 ///
-/// Plans for sm_90a load patches by tensor copies where those can: see [`Unboxed`](super::patch_boxes::Unboxed).
+/// Plans for sm_90a load patches by TMA if TMA can: see [`Unboxed`](super::patch_boxes::Unboxed).
 ///
-/// A window of one element that moves by 1, without padding, over images whose axes are one stride apart is a product of
-/// matrices like any other, and becomes that.
+/// A window of one element that moves by 1 without padding makes a plain GEMM, if the images' axes merge. It is run as
+/// one.
 ///
 /// With [groups](Window::groups) of channels a patch is of one group.
 ///

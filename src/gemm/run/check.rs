@@ -150,8 +150,8 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// What to do about an output that overlaps it. Only a matrix is updated in place: the element that is written must be the one
-    /// that was read.
+    /// The advice about an output that overlaps it. Only a matrix is updated in place: the element that is written must
+    /// be the one that was read.
     fn advice(&self, output: &ValidOutput, written: &DeviceTensor) -> &'static str {
         let same_type = self.tensor.element_type() == written.element_type();
         let same_places = self.tensor.shape() == written.shape() && self.tensor.strides() == written.strides();
@@ -195,11 +195,11 @@ fn on_device(device: &Device, name: &'static str, tensor: &DeviceTensor) -> Resu
     Err(Error::ForeignDevice { name, given: tensor.device().to_string(), needed: device.to_string() })
 }
 
-/// What is said of bits in a tensor of another type.
+/// The advice about bits in a tensor of another type.
 const PACKED: &str = "`Bits` are u8 of shape [M, ceil(N / 8)]; write `Tensor<bool>` for a byte each";
 
-/// What to do about a tensor of another element type: an epilogue that holds values of the type that was given may be written, if
-/// these can be.
+/// The advice about a tensor of another element type. An epilogue that holds the given type may be written, if one can
+/// be.
 fn element_advice(class: &str, ty: Option<ValueType>, given: ElementType, needed: ElementType) -> String {
     use ElementType::{Bool, I8, I32, I64, U8};
     let holds = match ty {
@@ -264,7 +264,7 @@ impl Check<'_> {
         self.shape(name, tensor, &extents, batch, class)
     }
 
-    /// Whether only those arguments have digits that may, and are viewed as what they are.
+    /// Checks that arguments with digits may have them, and that their views have the right class.
     fn digits(&self, arguments: &[Argument<'_>]) -> Result<(), Error> {
         const OUTPUT: &str = "give it memory of its own, where they do, and copy it afterwards";
         const INPUT: &str = "view a contiguous copy, where they do";
@@ -469,7 +469,7 @@ impl Check<'_> {
     }
 }
 
-/// The first list of axes whose elements are not as many as needed, of a view that was told the axes of this class.
+/// The first list of axes with a wrong number of elements, if a view was told the axes of this class.
 fn wrong_axes(name: &'static str, tensor: &DeviceTensor, per_batch: &[usize], class: BroadcastClass) -> Option<Error> {
     let lists = tensor.axes()?.lists();
     let named: &[&str] = match class {

@@ -19,11 +19,11 @@ use crate::{Argument, ElementType};
 
 /// Fills a kernel's arguments.
 pub(crate) struct Fill<'a> {
-    /// Whose arguments' names fields have where they are described. (Launches with a tail are not.)
+    /// The tree whose names described fields have. (Launches with a tail are not described.)
     pub(crate) tree: &'a ValidTree,
     /// The epilogue's, and those of the launch's tail.
     pub(crate) arguments: (&'a [Argument<'a>], &'a [Argument<'a>]),
-    /// What places the rows of outputs.
+    /// The index that places the rows of outputs.
     pub(crate) scattered: Option<Scattered<'a>>,
     pub(crate) batch: usize,
     /// The neighbours that a lane accesses at once.
@@ -199,7 +199,7 @@ const fn one_stride(batch: BatchAxes) -> u64 {
     }
 }
 
-/// The batches, and the extents and strides of the axes behind, of which there are so many.
+/// The batches, and the extents and strides of the `own` axes behind them.
 fn digit_axes(tensor: &DeviceTensor, own: usize) -> (BatchAxes, &[usize], &[isize]) {
     let front = tensor.rank() - own;
     (BatchAxes::of(tensor, own), &tensor.shape()[front..], &tensor.strides()[front..])
@@ -216,7 +216,7 @@ fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
     strides
 }
 
-/// The bounds of so many groups.
+/// The bounds of `groups` groups.
 pub(crate) fn put_groups(to: &mut Filler<'_>, Bounds { tensor, form, .. }: Bounds<'_>, groups: usize) {
     let form = match form {
         Form::Offsets => 0,

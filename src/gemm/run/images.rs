@@ -11,11 +11,11 @@ use crate::gemm::problem::digits::{has_batch_digits, has_digits, shape_of, tenso
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Left, PatchError, Problem, Right};
 
-/// Does something with the arguments of a convolution as matrices and vectors, and with an A that is a matrix where its
-/// patches are one. Other arguments stay as they are.
+/// Calls `work` with a convolution's arguments as matrices and vectors. A becomes a matrix if its patches are one.
+/// Other arguments stay as they are.
 ///
 /// # Errors
-/// [`PatchError`]; what `work` fails with, whose shapes of matrices are also given as those of images.
+/// [`PatchError`]; errors of `work`, with shapes of matrices given as those of images too.
 pub(crate) fn with_matrices<R>(
     a: Left<'_>,
     b: &Right<'_>,
@@ -82,7 +82,7 @@ impl OutputImages {
     }
 }
 
-/// What an argument is to the product.
+/// An argument's role in the GEMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// Values of a class.
@@ -111,10 +111,10 @@ impl Role {
     }
 }
 
-/// What the rows and columns of the product are.
+/// The GEMM's rows and columns, as shapes of images or filters.
 #[derive(Clone, Debug)]
 struct Shapes {
-    /// Those of a group's matrix.
+    /// Rows and columns of a group's matrix.
     matrix: [usize; 2],
     groups: usize,
     /// The shape of what has a value for each row: pixels, or a filter's elements.
@@ -130,7 +130,7 @@ impl Shapes {
         Self { matrix, groups: patches.groups, rows, columns_first }
     }
 
-    /// The shape of images or filters with so many columns.
+    /// The shape of images or filters with `columns` columns.
     fn with_columns(&self, columns: usize) -> Vec<usize> {
         if self.columns_first { [&[columns], &self.rows[..]].concat() } else { [&self.rows[..], &[columns]].concat() }
     }
@@ -157,8 +157,8 @@ impl Shapes {
             .map_err(|error| PatchError::Argument { name, reason: error.to_string() }.into())
     }
 
-    /// A matrix, of so many columns in each group; these may be those of all groups if they are `divided`. `None` if it is a
-    /// matrix already.
+    /// The argument as a matrix with `columns` columns in each group, or in all groups together if they are `divided`.
+    /// `None` if it is a matrix already.
     fn tensor(
         &self,
         tensor: &DeviceTensor,

@@ -45,7 +45,7 @@ impl LaterKernel {
         phases.passes().iter().enumerate().skip(1).map(compile).collect()
     }
 
-    /// The kernel of the `phase`th launch for arguments of which these are no plain matrices.
+    /// The kernel of the `phase`th launch; `views` has the arguments that are no plain matrices.
     fn compile(
         device: &Device,
         pass: &Pass<'_>,
@@ -60,7 +60,8 @@ impl LaterKernel {
         Ok(Self { key, kernel: device.compile(&emitted.source)?, emitted: Arc::new(emitted) })
     }
 
-    /// The kernel of the `phase`th launch for a run's arguments, of which some may be no plain matrices: the planned one, or another.
+    /// The kernel of the `phase`th launch for a run's arguments: the planned one, or another if arguments are no plain
+    /// matrices.
     pub(crate) fn of_run(
         device: &Device,
         pass: &Pass<'_>,
@@ -82,13 +83,13 @@ impl LaterKernel {
         Ok(Self::clone(&*made.get_or_make(&(phase, views), compile)?))
     }
 
-    /// The same without a handle of the device.
+    /// This launch without a handle of the device.
     pub(crate) fn kept(&self) -> Option<KeptLater> {
         let Self { key, emitted, kernel } = self;
         Some(KeptLater { key: *key, emitted: Arc::clone(emitted), kernel: kernel.kept()? })
     }
 
-    /// What a launch needs. A run prepares all of its launches before the first one writes anything.
+    /// The arguments of a launch. A run prepares all of its launches before the first one writes anything.
     pub(crate) fn prepare(
         &self,
         tree: &ValidTree,
@@ -175,7 +176,7 @@ pub(crate) struct KeptLater {
 }
 
 impl KeptLater {
-    /// The kernel; `None` where the device is gone.
+    /// The kernel; `None` if the device is gone.
     pub(crate) fn attached(&self) -> Option<LaterKernel> {
         let Self { key, emitted, kernel } = self;
         Some(LaterKernel { key: *key, emitted: Arc::clone(emitted), kernel: kernel.attached()? })
@@ -262,7 +263,7 @@ pub(crate) fn arguments(part: &Part, given: &[Argument<'_>], slots: &SlotTensors
     part.bindings.iter().enumerate().map(own).collect()
 }
 
-/// The same as a run takes them.
+/// Own arguments, as a run takes them.
 pub(crate) fn borrowed(own: &mut [OwnArgument]) -> Vec<Argument<'_>> {
     let argument = |own| match own {
         &mut OwnArgument::Scalar(value) => Argument::Scalar(value),

@@ -36,16 +36,16 @@ pub(crate) struct Run<'a> {
     pub(crate) variant: &'a Arc<Variant>,
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
-    /// Those of the live accumulators.
+    /// B of each live accumulator.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
     /// How A is read.
     pub(crate) reading: TensorReading<'a, Patches>,
     /// The scales of the operands' blocks.
     pub(crate) scales: Option<Scales<'a>>,
-    /// What places the rows of outputs.
+    /// The index that places the rows of outputs.
     pub(crate) scattered: Option<Scattered<'a>>,
-    /// Of the launch's tail.
+    /// Arguments of the launch's tail.
     pub(crate) of_tail: &'a [Argument<'a>],
 }
 
@@ -171,7 +171,7 @@ impl Run<'_> {
     }
 }
 
-/// What a kernel does with the memory of an argument.
+/// A kernel's access to the memory of an argument.
 pub(crate) fn accessed<'a>(argument: &'a Argument<'_>) -> Option<KernelArgument<'a>> {
     match argument {
         Argument::Scalar(_) | Argument::Seed(..) => None,

@@ -22,7 +22,7 @@ pub(crate) struct Merger {
     scales_of_b: [Pool<DeviceTensor>; MAX_ACCUMULATORS],
 }
 
-/// What is copied: an operand, or the scales of its blocks.
+/// The copied tensor: an operand, or the scales of its blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Copied {
     Elements(Operand),

@@ -26,11 +26,11 @@ enum Reading {
     Neighbours,
     Transpose,
     Gather,
-    /// Of rows that an index picks: `epilogue::repack::run_rows`.
+    /// Rows that an index picks: `epilogue::repack::run_rows`.
     Rows,
 }
 
-/// What the kernel of a copy is generated from.
+/// The key of a copy's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct CopyKey {
     /// Bytes of an element: 1, 2 or 4.
@@ -285,8 +285,8 @@ impl Repacker {
     }
 
     /// Copies an operand on `stream` to rows that begin at multiples of 16 bytes. Gives the copy, and its memory, which
-    /// is to be [kept](Self::keep). The copy has the operand's shape, except that batches that share their memory
-    /// become one, and that picked rows are those of the product.
+    /// is to be [kept](Self::keep). The copy has the operand's shape, with two exceptions: batches that share their
+    /// memory become one, and picked rows are in the GEMM's order.
     pub(crate) fn copy(
         &self,
         stream: &Stream,
@@ -418,7 +418,7 @@ mod tests {
                 let bytes: Vec<u8> = (0..elements * size).map(|i| (i * 131 + i / 251) as u8).collect();
                 let source = device.tensor_from_bytes(element, &bytes, [elements]).expect("memory");
                 let numbers: Vec<i32> = (0..count).map(|m| ((m * m + 3 * m) % limit) as i32).collect();
-                // Those of no group are no rows.
+                // Indices outside of all groups are no rows.
                 let of_group = |m: usize| !in_groups || (2..count - 1).contains(&m);
                 let number = |(m, row): (usize, &i32)| if of_group(m) { *row } else { -5 };
                 let given: Vec<i32> = numbers.iter().enumerate().map(number).collect();

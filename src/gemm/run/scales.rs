@@ -27,7 +27,7 @@ impl<'a> Scales<'a> {
                 _ => "a_scales".to_owned(),
             };
             let [batch, rows, columns] = strides(tensor);
-            // Of B, blocks of K are the rows.
+            // For B, blocks of K are the rows.
             let (outer, k) = if i == 0 { (rows, columns) } else { (columns, rows) };
             let address = DeviceValue::address(of, tensor.device_address());
             to.put(&OPERAND, &name, [address, outer.into(), k.into(), batch.into()]);
@@ -35,7 +35,7 @@ impl<'a> Scales<'a> {
     }
 }
 
-/// Strides of batches (0 where all share one), rows and columns.
+/// Strides of batches (0 if all share one), rows and columns.
 fn strides(tensor: &DeviceTensor) -> [isize; 3] {
     match (tensor.shape(), tensor.strides()) {
         ([batch, ..], [over_batch, rows, columns]) => [if *batch > 1 { *over_batch } else { 0 }, *rows, *columns],

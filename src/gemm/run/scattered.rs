@@ -14,7 +14,7 @@ use crate::gemm::problem::{Error, Left, ScatterError};
 /// Where the rows of a product are in the outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
-    /// Of each row of the product; `None` for rows that no group has.
+    /// The place of each row of the GEMM; `None` for rows that no group has.
     rows: Vec<Option<usize>>,
     /// The arguments that have them.
     outputs: Vec<usize>,
@@ -26,7 +26,8 @@ impl Placed {
     /// Reads the index; `None` if rows are in their order.
     ///
     /// # Errors
-    /// [`ScatterError::Row`] for a number that is no row of an output, [`ScatterError::Twice`] for one that is there twice.
+    /// [`ScatterError::Row`] for an index that is no row of an output, [`ScatterError::Twice`] for an index that occurs
+    /// twice.
     pub(crate) fn read(
         a: Left<'_>,
         tree: &ValidTree,
@@ -90,8 +91,8 @@ impl Placed {
         Ok(())
     }
 
-    /// The rows of an output in the product's order, from all of its values; 0 for those that no group has, and nothing for
-    /// those that aren't there.
+    /// The rows of an output in the GEMM's order, from all of its values. Rows that no group has are 0, and missing
+    /// rows are left out.
     pub(crate) fn in_order(&self, values: &[f64], columns: usize) -> Vec<f64> {
         let row = |row: &Option<usize>| match row {
             Some(row) => values.get(row * columns..(row + 1) * columns).unwrap_or_default().to_vec(),

@@ -27,11 +27,11 @@ pub(crate) struct Variant {
 }
 
 impl Variant {
-    /// Emits and compiles a kernel for arguments of which these are no plain matrices. A persistent one fills the device, or the
-    /// given number of its multiprocessors.
+    /// Emits and compiles a kernel; `views` has the arguments that are no plain matrices. A persistent kernel fills the
+    /// device, or the given number of its SMs.
     ///
     /// # Errors
-    /// [`Error::NotInCluster`] if the device can't run a cluster so large; those of emission and compilation.
+    /// [`Error::NotInCluster`] if the device can't run clusters of this size; errors of emission and compilation.
     pub(crate) fn compile(
         device: &Device,
         phases: &Phases,
@@ -46,7 +46,7 @@ impl Variant {
         Ok(Self { key: *key, views, split_k, emitted: Arc::new(emitted), kernel, shape, persistent_blocks })
     }
 
-    /// The same without a handle of the device.
+    /// This variant without a handle of the device.
     pub(crate) fn kept(&self) -> Option<KeptVariant> {
         let Self { key, views, split_k, emitted, kernel, shape, persistent_blocks } = self;
         Some(KeptVariant {

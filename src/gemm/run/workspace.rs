@@ -80,7 +80,7 @@ impl Grid {
         Ok(Self { streamed: stream.streamed, blocks: stream.clusters as u32 * cluster, ..whole })
     }
 
-    /// Of a kernel that computes one tile a block, without a product.
+    /// The workspace of a kernel that computes one tile a block, without a main loop.
     ///
     /// # Errors
     /// [`Error::TooManyBlocks`].

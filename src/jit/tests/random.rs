@@ -5,7 +5,7 @@ use super::{numbers, of_widths, same};
 use crate::jit::{Binary, Body, Lane, Unary, Value};
 use crate::tuning::Vectors;
 
-/// What one lane of a value is, computed one node after the other.
+/// The value of every node in one lane, computed one node after the other.
 fn evaluate(body: &Body, load: impl Fn(usize) -> u32) -> Vec<u32> {
     let mut values: Vec<u32> = Vec::new();
     for node in &body.nodes {
@@ -136,7 +136,7 @@ impl Pools {
     }
 }
 
-/// A body of some values, of which the last ones and some others are stored; and its period, if lanes are combined.
+/// A body of some values; and its period, if lanes are combined. The last values and some others are stored.
 fn body(random: &mut fastrand::Rng) -> Body {
     let mut body = Body::default();
     let mut pools = Pools { floats: Vec::new(), integers: Vec::new(), masks: Vec::new() };

@@ -121,7 +121,7 @@ fn rows_of_any_length_are_what_loops_give() {
     }
 }
 
-/// What is stored past the caches is there after a fence, between what isn't.
+/// Non-temporal stores between ordinary ones are complete after a fence.
 #[test]
 fn lanes_are_stored_past_the_caches() {
     #[repr(align(64))]

@@ -49,7 +49,7 @@ pub(super) const LANE: General = General(0);
 pub(super) const CYCLE: General = General(2);
 /// The first argument of a function.
 pub(super) const ARGUMENTS: General = General(7);
-/// What a function must leave as it was.
+/// Registers that a function must preserve.
 pub(super) const SAVED: [General; 5] = [General(3), General(12), General(13), General(14), General(15)];
 /// The registers of streams' addresses, the saved ones last. [`ARGUMENTS`] is among them: it must be loaded last.
 pub(super) const STREAMS: [General; 11] = [
@@ -106,22 +106,22 @@ impl Opcode {
         Self { prefix, map, code, part: Part::Whole, wide: false, double: false }
     }
 
-    /// The same on half a vector.
+    /// This operation on half a vector.
     pub(super) const fn half(self) -> Self {
         Self { part: Part::Half, ..self }
     }
 
-    /// The same on 128 bits.
+    /// This operation on 128 bits.
     pub(super) const fn least(self) -> Self {
         Self { part: Part::Least, ..self }
     }
 
-    /// The same on f64s.
+    /// This operation on f64s.
     pub(super) const fn double(self) -> Self {
         Self { double: true, ..self }
     }
 
-    /// The same with the bit W.
+    /// This operation with the bit W.
     pub(super) const fn wide(self) -> Self {
         Self { wide: true, ..self }
     }
@@ -158,11 +158,11 @@ pub(super) mod opcode {
     pub(in crate::jit::x86_64) const STORE_FIRST_8: Opcode = Opcode::new(1, 3, 0x14).least();
     /// Lanes within each 128 bits.
     pub(in crate::jit::x86_64) const PERMUTE: Opcode = Opcode::new(1, 3, 0x04);
-    // Those that only AVX has.
+    // Instructions that only AVX has.
     pub(in crate::jit::x86_64) const PERMUTE_128: Opcode = Opcode::new(1, 3, 0x06);
     pub(in crate::jit::x86_64) const LOAD_WHERE: Opcode = Opcode::new(1, 2, 0x2c);
     pub(in crate::jit::x86_64) const STORE_WHERE: Opcode = Opcode::new(1, 2, 0x2e);
-    // Those that only AVX-512 has.
+    // Instructions that only AVX-512 has.
     pub(in crate::jit::x86_64) const EXTRACT_256: Opcode = Opcode::new(1, 3, 0x1b).wide();
     pub(in crate::jit::x86_64) const INSERT_256: Opcode = Opcode::new(1, 3, 0x1a).wide();
     /// All bits of lanes whose bit in a mask register is set.
@@ -172,7 +172,7 @@ pub(super) mod opcode {
     pub(in crate::jit::x86_64) const NARROW_16: Opcode = Opcode::new(2, 2, 0x33);
     pub(in crate::jit::x86_64) const NARROW_8: Opcode = Opcode::new(2, 2, 0x31);
     pub(in crate::jit::x86_64) const SHUFFLE_128: Opcode = Opcode::new(1, 3, 0x23);
-    /// Stores of which lanes may be left out.
+    /// Stores that may leave lanes out.
     pub(in crate::jit::x86_64) const STORE_I16: Opcode = Opcode::new(3, 1, 0x7f).wide().half();
     pub(in crate::jit::x86_64) const STORE_I8: Opcode = Opcode::new(3, 1, 0x7f).least();
 }
@@ -185,7 +185,7 @@ pub(super) type Constant = u64;
 pub(super) struct Assembler {
     width: Width,
     code: Vec<u8>,
-    /// What EVEX says of masks, for the next instruction.
+    /// EVEX's mask field, for the next instruction.
     masked: u8,
     /// Places of 32-bit distances to constants: the place, the end of the instruction, the constant.
     fixups: Vec<(usize, usize, usize)>,
@@ -213,7 +213,7 @@ impl Assembler {
             Operand::Memory(Memory::Slot(_) | Memory::Constant(_)) => (0, 0),
         };
         let first = first.map_or(0, |first| first.0);
-        // What extends registers' numbers is inverted.
+        // The bits that extend registers' numbers are inverted.
         let high = ((to.0 >> 3 & 1 ^ 1) << 7) | ((x ^ 1) << 6) | ((b ^ 1) << 5) | map;
         let low = ((first & 0xf ^ 0xf) << 3) | prefix;
         match self.width {
@@ -289,8 +289,8 @@ impl Assembler {
         self.code.extend_from_slice(bytes);
     }
 
-    /// Begins a function: `frame` bytes of stack, a multiple of a vector's at an address that is one, too, and the saved
-    /// registers that it may then change.
+    /// Begins a function: reserves `frame` bytes of stack, and saves the registers that it may then change. The frame
+    /// is a multiple of a vector's bytes, and is aligned to them.
     pub(super) fn enter(&mut self, frame: i32, saved: &[General]) {
         // push rbp; mov rbp, rsp; sub rsp, bytes; and rsp, -(a vector's bytes)
         self.bytes(&[0x55, 0x48, 0x89, 0xe5, 0x48, 0x81, 0xec]);
@@ -367,7 +367,7 @@ impl Assembler {
             let distance = (table + constant * bytes) as i32 - *end as i32;
             self.code[*at..*at + 4].copy_from_slice(&distance.to_le_bytes());
         }
-        // What never runs is `int3`.
+        // Bytes that never run are `int3`.
         self.code.resize(table, 0xcc);
         for constant in constants {
             for _ in 0..bytes / size_of::<Constant>() {

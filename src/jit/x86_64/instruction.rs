@@ -12,7 +12,7 @@ pub(super) enum Encoding {
     Part(u8, u8),
     /// The result last.
     Reversed(Option<u8>),
-    /// Of the operand's upper half, which is taken out first.
+    /// The operand's upper half is taken out first.
     HighHalf,
     /// Lanes narrowed to this many bytes, by several instructions.
     Packed { bytes: usize },

@@ -14,13 +14,13 @@ use crate::te::bind::arguments::{places, stand_ins};
 use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
 
-/// What kernels of every kind can do.
+/// A kernel of any kind, ready to run.
 pub(in crate::te::auto) trait Runs: Send + Sync {
     /// Runs on tensors that have been checked; `None` if there is nothing to do.
     fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError>;
 }
 
-/// What ran: the choice in words, and the complete text of its kernels, which is empty on the CPU.
+/// A record of a run: the choice in words, and the complete text of its kernels, which is empty on the CPU.
 #[derive(Clone, Debug, Default)]
 pub(in crate::te::auto) struct Ran {
     pub(in crate::te::auto) choice: Arc<str>,
@@ -28,7 +28,7 @@ pub(in crate::te::auto) struct Ran {
 }
 
 impl Ran {
-    /// What ran on the CPU.
+    /// A run on the CPU.
     pub(in crate::te::auto) fn on_host(choice: impl Into<Arc<str>>) -> Self {
         Self { choice: choice.into(), source: Arc::default() }
     }

@@ -29,9 +29,9 @@
 //! orders take the first.
 //!
 //! Floating-point values with fewer than 32 bits are computed in f32, and rounded where they are stored (or where the
-//! expression casts). If everything that a reduction or map stores has at most 16 bits, and its order is
-//! [`Order::Device`], a GPU computes exponentials, roots, reciprocals and quotients by functions with a relative error
-//! below 2⁻¹⁷. Other orders promise the same bits elsewhere, so they use the accurate functions.
+//! expression casts). On a GPU, exponentials, roots, reciprocals and quotients may use functions with a relative error
+//! below 2⁻¹⁷. Two conditions must hold: everything that a reduction or map stores has at most 16 bits, and its order
+//! is [`Order::Device`]. Other orders promise the same bits elsewhere, so they use the accurate functions.
 
 mod bind;
 mod cpu;
@@ -114,8 +114,8 @@ pub fn map(output: &Tensor) -> Result<Automatic, TeError> {
 }
 
 /// Schedules tensors of one shape that are computed element by element and may read others at any indices: elementwise
-/// functions, gathers, cells of recurrent networks. What they read of each other, and of other computations without
-/// reductions, is inlined and takes no memory.
+/// functions, gathers, cells of recurrent networks. Reads of each other, and of other computations without reductions,
+/// are inlined and take no memory.
 ///
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for outputs of different shapes, and for an output that
@@ -135,11 +135,11 @@ pub fn reduce(output: &Tensor) -> Result<Automatic, TeError> {
 /// Schedules reductions and what is computed from them. Reductions over the same axes are done in one kernel. Otherwise
 /// there are several kernels that run one after another, with memory for intermediate tensors.
 ///
-/// An output is a reduction (or one of several values that are reduced together), or is computed element by element
-/// from reductions and other tensors. Its axes are those of a result, as for the root of a sum, or also the reduced
-/// ones, as for a softmax. Reductions may read the results of earlier ones at the same axes:
-/// `sum(exp(a[i, k] - largest[i]))`. Reductions that don't need each other are done in one pass over the elements.
-/// Between passes, the elements of a row stay in registers if they fit.
+/// An output is a reduction, or one of several values that are reduced together. It may also be computed element by
+/// element from reductions and other tensors. Its axes are those of a result, as for the root of a sum, or also the
+/// reduced ones, as for a softmax. Reductions may read the results of earlier ones at the same axes: `sum(exp(a[i, k] -
+/// largest[i]))`. Reductions that don't need each other are done in one pass over the elements. Between passes, the
+/// elements of a row stay in registers if they fit.
 ///
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for outputs that are not reductions and don't read any.
@@ -166,22 +166,27 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 /// states in memory.
 ///
 /// *Columns that read each other's state.* Examples are a cell whose gates are products of the state and a matrix, and
-/// states of several widths. Such a scan runs stage by stage within each step. The stages are reductions, values that
-/// are computed from the states and read inside a reduction, and the updates. On a GPU one launch does all steps, if
-/// the states and stages of a row fit the shared memory of a block, and if a step is too little work for the whole
+/// states of several widths. Their scan runs stage by stage within each step. The stages are reductions, updates, and
+/// values that are computed from the states and read inside a reduction. On a GPU, one launch does all steps if a
+/// block's shared memory holds the states and stages of a row. A step must also be too little work for the whole
 /// device. Each block then has some rows of the batch, and a barrier separates the stages. Otherwise each step is a few
-/// kernels, which are compiled once for all steps. So it is on the CPU, where threads share the columns of a step.
+/// kernels, which are compiled once for all steps. CPUs do the same, and threads share the columns of a step.
 /// [`Kernel::choice`] tells the decision and the reason.
 ///
 /// *Other columns.* If the update is proven linear in the state (over +·, max+ or min+), steps are composed in
-/// parallel. This reassociates them, so only [`Order::Device`] allows it. The proof is over the real numbers. If the
-/// product of many steps' coefficients overflows (a gain above 1 over hundreds of steps), or the sum of some steps alone,
-/// or if a state or coefficient is infinite, a state may become infinite or NaN that would not be so step by step. States
-/// that an update does not read have no effect: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN state.
+/// parallel. This reassociates them, so only [`Order::Device`] allows it. The proof is over the real numbers. A state
+/// may therefore become infinite or NaN, although step by step it would not, in these cases:
 ///
-/// On the CPU, steps are composed where columns are few and long. Running sums of elements that are neighbours in memory
-/// are made in groups of 16, however many columns there are: only from 16 steps on, and the same groups with any number of
-/// threads. All else runs step by step. [`Kernel::choice`] tells which.
+/// - the product of many steps' coefficients overflows, for example with a gain above 1 over hundreds of steps;
+/// - the sum of some steps alone overflows;
+/// - a state or coefficient is infinite.
+///
+/// States that an update does not read have no effect: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN
+/// state.
+///
+/// On the CPU, steps are composed if columns are few and long. Running sums of contiguous elements are made in groups
+/// of 16, from 16 steps on. The groups do not depend on the number of columns or threads. All else runs step by step.
+/// [`Kernel::choice`] tells which.
 ///
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for an output that is not a scan and doesn't read one.
@@ -227,7 +232,7 @@ impl Automatic {
         }
     }
 
-    /// Whether this is a scan whose update is proven linear in the state, so that its time can be computed in parallel.
+    /// Whether this is a scan with an update that is proven linear in the state: its time can be computed in parallel.
     #[must_use]
     pub fn is_parallel_in_time(&self) -> bool {
         match &self.pattern {

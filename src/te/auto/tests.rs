@@ -43,7 +43,7 @@ fn tensor(device: &Device, random: &mut fastrand::Rng, element: ElementType, sha
     made
 }
 
-/// What is stored, a number for each element; every NaN is the same.
+/// The stored elements, a number for each; every NaN is the same.
 fn stored(tensor: &DeviceTensor) -> Vec<u64> {
     let of = |bits: u64, nan: bool| if nan { u64::MAX } else { bits };
     match tensor.element_type() {
@@ -263,7 +263,7 @@ const ELEMENTS: [ElementType; 6] =
 fn expressions<'a>(random: &'a mut fastrand::Rng, inputs: &[Tensor], at: &[Expr]) -> Expressions<'a> {
     let mut all = Expressions { random, floats: vec![Expr::constant(0.75, DType::F32)], integers: vec![Expr::int(3)] };
     for input in inputs {
-        // Of one extent, the last index alone.
+        // A tensor of one axis takes the last index alone.
         let rank = input.shape().len();
         let mut at = at[at.len() - rank..].to_vec();
         if input.name().starts_with('T') {

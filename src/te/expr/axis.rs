@@ -9,7 +9,7 @@ use super::var::Var;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
 
-/// A variable with the range that it runs over, and its kind, which says what a schedule may do with it.
+/// A variable with its range and its kind, which says what a schedule may do with it.
 ///
 /// A range that is computed from sizes (`n * 2`) is kept outside the axis. It lives as long as a tensor that has the
 /// axis. Without a tensor it is dropped after a few thousand other axes of this kind were made or dropped; using the

@@ -218,8 +218,8 @@ impl Operation {
         self.depth
     }
 
-    /// The tensors that it reads, in its values or in the ranges of what it reduces over. Each is there once, in order of first
-    /// use.
+    /// The tensors that it reads, in its values or in the ranges of its reductions. Each is there once, in order of
+    /// first use.
     pub(crate) fn inputs(&self) -> Vec<Tensor> {
         let mut inputs: Vec<Tensor> = Vec::new();
         let mut add = |tensor: &Tensor| {

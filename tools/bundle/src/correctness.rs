@@ -14,7 +14,7 @@ use crate::options::On;
 use crate::step::Step;
 use crate::te;
 
-/// What is multiplied, by the name in records.
+/// The multiplied types and instructions, by the name in records.
 const FAMILIES: [(&str, Family); 17] = [
     ("f16", of_mma(ElementType::F16, Arithmetic::Exact)),
     ("bf16", of_mma(ElementType::BF16, Arithmetic::Exact)),

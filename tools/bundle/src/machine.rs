@@ -88,7 +88,7 @@ fn version_in_python(package: &str) -> Option<String> {
     said("python3", &["-c", &format!("import importlib.metadata as m; print(m.version('{package}'))")])
 }
 
-/// The output of a program; `None` if there is no such program, or it fails.
+/// The output of a program; `None` if there is no program of this name, or it fails.
 pub(crate) fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(tool(program)).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -4,9 +4,9 @@
 //! epilogue-gpu [--tier N] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT] [--list]
 //! ```
 //!
-//! Every step appends its records to `FOLDER/results.jsonl`, one JSON object per line. A step whose records are already
-//! there, for the same commit and device, is skipped, so a run that was interrupted continues where it stopped. A peer
-//! or tool that this machine lacks is recorded, and is not an error. `--device emulated` and `--device cpu` rehearse
+//! Every step appends its records to `FOLDER/results.jsonl`, one JSON object per line. A step is skipped if its records
+//! for this commit and device are already there. An interrupted run therefore continues where it stopped. A peer or
+//! tool that this machine lacks is recorded, and is not an error. `--device emulated` and `--device cpu` rehearse
 //! everything on a machine without a GPU: with tiny problems, and no time is recorded as a speed.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 

@@ -71,7 +71,7 @@ fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
 
 #[cfg(test)]
 impl Options {
-    /// What these words ask for.
+    /// The options that these words ask for.
     pub(crate) fn of(line: &str) -> Result<Self, clap::Error> {
         Self::try_parse_from(std::iter::once("epilogue-gpu").chain(line.split_whitespace()))
     }

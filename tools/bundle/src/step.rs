@@ -44,12 +44,12 @@ impl Step {
         Self { timed: true, ..Self::new(name, tier, seconds, run) }
     }
 
-    /// The same step, as one that compiles what the steps with names that begin like this measure.
+    /// This step, as one that compiles for steps whose names begin like this.
     pub(crate) fn preparing(self, name: impl Into<String>) -> Self {
         Self { prepares: Some(name.into()), ..self }
     }
 
-    /// The same step, as one that compiles none of our kernels.
+    /// This step, as one that compiles none of our kernels.
     pub(crate) fn without_nvrtc(self) -> Self {
         Self { needs_nvrtc: false, ..self }
     }

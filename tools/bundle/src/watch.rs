@@ -14,7 +14,7 @@ use crate::machine::tool;
 use crate::options::On;
 use crate::process;
 
-/// What is asked for, and the names in records, with their units.
+/// The queried fields, and their names in records, with units.
 const FIELDS: [(&str, &str); 5] = [
     ("clocks.sm", "sm_mhz"),
     ("clocks.mem", "memory_mhz"),

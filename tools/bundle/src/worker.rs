@@ -1,8 +1,8 @@
 //! A process that runs steps one after the other, and the side that gives them to it.
 //!
 //! A kernel that faults destroys its process's GPU context, and one that hangs must be stopped. So no step runs in the
-//! process that keeps the results. A worker that has finished a step without an error is given the next one, because
-//! loading a GPU's context and the libraries takes seconds; otherwise it is replaced.
+//! process that keeps the results. A worker that has finished a step without an error gets the next one, because
+//! loading a GPU's context and libraries takes seconds. Otherwise it is replaced.
 //!
 //! The worker reads names of steps, one per line. For each it writes the step's records, one JSON object per line, and
 //! then one that has `done` or `failed`.
@@ -215,7 +215,7 @@ mod tests {
         assert!(matches!(worker.step("a", LIMIT), Err(Lost::Failed(why)) if why.contains("2: no context")));
     }
 
-    /// What a worker started ends with it.
+    /// Processes that a worker started end with it.
     #[test]
     fn a_step_that_hangs_is_stopped_with_its_children() {
         let mark = std::env::temp_dir().join(format!("epilogue-worker-{}", std::process::id()));

@@ -17,7 +17,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Reads a line of cargo's, which names the next program, or of a program's, which counts.
+    /// Reads a line: cargo's lines name the next program, a program's line counts its tests.
     pub(crate) fn read(&mut self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {

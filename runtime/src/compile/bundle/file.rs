@@ -28,7 +28,7 @@ const LONGEST_TEXT: usize = 1 << 12;
 pub(super) struct Entry {
     pub(super) id: KernelId,
     pub(super) name: String,
-    /// What its text was generated from, in ascending order.
+    /// The keys that its text was generated from, in ascending order.
     pub(super) origins: Vec<CacheKey>,
     pub(super) content: Range<usize>,
 }

@@ -29,7 +29,7 @@ struct Content {
     made_by: String,
     /// The kernels, in ascending order.
     entries: Vec<Entry>,
-    /// What they were generated from, in ascending order, each with the place of its kernel.
+    /// The keys that kernels were generated from, in ascending order, each with the place of its kernel.
     origins: Vec<(CacheKey, usize)>,
 }
 

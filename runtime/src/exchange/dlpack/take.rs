@@ -77,8 +77,8 @@ impl Device {
     ///
     /// # Safety
     /// The structure is as it says: it has the given number of extents and strides, and memory for all elements. While
-    /// the result and its views live, nobody else writes that memory, or reads what is written here, without being
-    /// ordered with that work.
+    /// the result and its views live, others order their work on that memory with this work: they do not write it, or
+    /// read results of this work, without being ordered with it.
     pub unsafe fn take_dlpack<M: Managed>(&self, managed: Owned<M>) -> Result<DeviceTensor> {
         let tensor = managed.tensor()?;
         self.require_dlpack(tensor.device)?;

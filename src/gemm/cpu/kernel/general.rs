@@ -7,7 +7,7 @@ use super::{Extents, Lanes, Matrix};
 
 /// A type with a crate.
 pub(in crate::gemm::cpu) trait General: Lanes {
-    /// `to = a · b`, or `to += a · b` where it continues; `to` is best contiguous along rows.
+    /// `to = a · b`, or `to += a · b` if it continues; `to` is best contiguous along rows.
     ///
     /// # Safety
     /// `a` must have rows × depth elements and `b` depth × columns, which no thread writes meanwhile; `to` rows × columns, apart
@@ -48,8 +48,8 @@ macro_rules! by_crate {
 
 by_crate!(f32 by gemm_f32::gemm::f32::get_gemm_fn, f64 by gemm_f64::gemm::f64::get_gemm_fn);
 
-/// The same, of strides of any signs: K is walked so that the first operand's elements ascend, and a result whose columns are
-/// nearer to each other than its rows is computed as its transpose.
+/// Like [`General::product`], for strides of any sign. K is walked in the direction in which the first operand's
+/// addresses ascend. If the result's columns are closer together than its rows, its transpose is computed.
 ///
 /// # Safety
 /// The conditions of [`General::product`].

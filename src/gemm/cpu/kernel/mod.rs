@@ -40,7 +40,7 @@ impl<C> Matrix<C> {
         Self { pointer: self.pointer.wrapping_offset(offset), ..self }
     }
 
-    /// The same elements, rows for columns.
+    /// The matrix with rows and columns exchanged.
     pub(super) fn transposed(self) -> Self {
         Self { row: self.column, column: self.row, ..self }
     }

@@ -12,20 +12,21 @@ use crate::tuning::Vectors;
 /// The greatest element of each row, and the sum below it.
 #[derive(Debug)]
 pub(super) struct Exponentials {
-    /// What is still to be done with infinite ones.
+    /// The value that is subtracted in rows whose greatest element is infinite.
     pub(super) at: AtInfinity,
     pub(super) reduction: usize,
     /// Stores both as [`Own`](crate::gemm::cpu::own::Own) has them, and the first wherever maxima are wanted too.
     pub(super) rows: RowLoop,
 }
 
-/// Of which sums of exponentials of rows a reduction is, if it is of those.
+/// The kind of a reduction that sums exponentials of rows; `None` for other reductions.
 fn sums<T>(program: &Program<T>, reduction: usize) -> Option<AtInfinity> {
     let reduction = &program.reductions[reduction];
     reduction.own.as_ref()?.exponentials().filter(|_| reduction.axis == Axis::Row)
 }
 
-/// Whether a step gives the maxima of rows whose exponentials are summed, which comes with the sums.
+/// Whether a step gives the maxima of rows whose exponentials are summed. The loop of the sums then gives the maxima
+/// too.
 pub(super) fn gives_maxima_of_sums<T>(program: &Program<T>, step: &StripStep) -> bool {
     let StripStep::Reduce { reduction, x: of } = *step else { return false };
     let of_rows = &program.reductions[reduction];

@@ -16,7 +16,7 @@ use crate::lane::machine::{self, Typed};
 use crate::tuning::Vectors;
 use crate::variants::Variants;
 
-/// What an argument of the code is.
+/// An argument of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
     /// Numbers in registers or accumulators; one number of a column or a single value.
@@ -101,7 +101,7 @@ struct Lowering<'a, T> {
     /// The values of registers so far.
     lanes: machine::Lowering<StripPlace>,
     bindings: Vec<Binding>,
-    /// What becomes of reductions, and where their results are.
+    /// How reductions end, and where their results are.
     rows: RowProgram,
     totals: Vec<(usize, Total)>,
     /// Whether something is written past the caches.
@@ -146,7 +146,7 @@ const fn lane_of(register: Register) -> Lane {
 }
 
 impl<T: Arithmetic> Lowering<'_, T> {
-    /// What is spread over a block register that no block changes; other registers are themselves.
+    /// The source of a block register that only spreads a value; other registers are their own source.
     fn source(&self, register: Register) -> Register {
         let spread = |step: &StripStep| match *step {
             StripStep::Spread { to, x } if to == register => Some(x),

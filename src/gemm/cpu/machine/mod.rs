@@ -1,10 +1,10 @@
 //! An epilogue's steps as machine code: the steps on the elements of a row become one loop, from memory to memory,
 //! whatever their number.
 //!
-//! A column's value, or a single one, is the same for all lanes of a loop, and a row vector has lanes of its own. So
-//! nothing is spread. Other steps stay steps, with the same bits: integers that are stored or have 64 bits, other
-//! element types, elements that are not neighbours. Reductions stay steps too, except those of a row to a number, which
-//! end with each row of a loop. Steps read what a loop has left in a block register.
+//! A column's value, or a single one, is the same for all lanes of a loop; a row vector has lanes of its own. Nothing
+//! is spread. Other steps stay steps, with the same bits: integers that are stored or have 64 bits, other element
+//! types, elements that are not neighbours. Reductions stay steps too, except reductions of a row to a number: they end
+//! with each row of a loop. Steps read the block registers that a loop has left.
 //!
 //! Strips serve CPUs without the code, and tiles too small to compile for; tests compare the code's bits with theirs.
 //!
@@ -27,13 +27,13 @@ use crate::tuning::{MachineCode, Tuning};
 /// From this many elements on, code is compiled, which takes as long as some 10⁵ steps of elements.
 pub(super) const WORTH: usize = 1 << 17;
 
-/// Which matrices have rows of neighbouring elements, one stride apart, of the types that the tree says: a bit for each of
-/// the first ones.
+/// The matrices with rows of neighbouring elements, one stride apart and of the tree's types: a bit for each of the
+/// first matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Neighbours {
     parameters: u32,
     outputs: u32,
-    /// Those of the outputs that are written past the caches.
+    /// The outputs that are written by non-temporal stores (past the caches).
     far: u32,
 }
 
@@ -67,7 +67,7 @@ impl Neighbours {
     }
 }
 
-/// What is done for every block.
+/// A loop or step of every block.
 #[derive(Debug)]
 enum Item {
     Loop(RowLoop),

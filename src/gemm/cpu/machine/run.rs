@@ -21,8 +21,8 @@ const WIDE: usize = 32;
 /// The most elements of a block. Several registers of this many are in the first-level cache.
 const BLOCK: usize = 4 * STRIP;
 
-/// Where a loop's argument is in the first row of a block, how many bytes further in the next one, and whether what is there
-/// follows the first row's without a gap.
+/// A loop's argument: its address in the first row of a block, the bytes from row to row, and whether rows follow each
+/// other without a gap.
 struct Lanes {
     address: *mut u8,
     step: isize,
@@ -48,7 +48,7 @@ impl Machine {
         self.outputs.iter().all(is_stored)
     }
 
-    /// The rows of a block. What several loops and steps share is in the first-level cache then.
+    /// The rows of a block. Several loops and steps then share their data in the first-level cache.
     fn rows(&self, tile: &Tile) -> usize {
         if self.items.len() == 1 { tile.rows.len() } else { (BLOCK / tile.columns.len()).max(1) }
     }
@@ -63,7 +63,7 @@ impl Machine {
         }
     }
 
-    /// Whether it takes whole rows of so many columns in pieces.
+    /// Whether it takes whole rows of this many columns in pieces.
     pub(in crate::gemm::cpu) fn takes_rows(&self, columns: usize, piece: usize) -> bool {
         let rest = columns % piece;
         let has_code = |width: usize| self.only_loop().is_some_and(|only| only.rows.kernel(width).is_some());
@@ -72,9 +72,9 @@ impl Machine {
 }
 
 impl<T: Arithmetic> Bound<'_, T> {
-    /// Computes whole rows of something without accumulators, each in pieces of so many columns, with the bits of tiles as wide as
-    /// these. Gives the results of the rows' reductions; `None` if nothing has been done, as there is no code for these rows.
-    /// `has_rows`: the frame has what the columns share.
+    /// Computes whole rows without accumulators, each in pieces of `piece` columns, with the bits of tiles of that
+    /// width. Gives the results of the rows' reductions; `None` if there is no code for these rows, and then nothing
+    /// has been done. `has_rows`: the frame has the values that columns share.
     ///
     /// # Safety
     /// The conditions of [`Bound::run`].
@@ -125,7 +125,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         Some(results)
     }
 
-    /// The bytes of one column of a row in what a binding reads or writes; 0 where all columns share it.
+    /// The bytes of one column of a row in a binding's memory; 0 if all columns share it.
     fn of_column(&self, binding: Binding) -> usize {
         match binding {
             Binding::Parameter(i) => self.parameters[i].element.size(),
@@ -211,7 +211,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                         addresses.iter_mut().zip(&steps).for_each(|(to, step)| *to = to.wrapping_offset(*step));
                     }
                 }
-                // Tiles of which there is no code are not served.
+                // Tiles without code are not served.
                 (None, None) => {}
             }
         }

@@ -11,7 +11,7 @@ use crate::gemm::cpu::step::{Register, StripStep};
 use crate::jit::Lane;
 use crate::lane::machine;
 
-/// What becomes a loop, or stays a step. Every step has a block register of its own.
+/// A future loop, or a step that stays. Every step has a block register of its own.
 pub(super) enum Draft {
     Loop(Vec<StripStep>),
     Step(StripStep),
@@ -69,7 +69,7 @@ fn integers_with_code<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, nei
     let mut has_code: Vec<bool> = steps.iter().map(has_integer_code).collect();
     let results: HashMap<Register, usize> =
         steps.iter().enumerate().filter_map(|(number, step)| Some((step.to()?, number))).collect();
-    // What a step can't do, neither those can which it reads, nor those which read it.
+    // If code can't do a step, it can't do the steps that this one reads, nor the steps that read it.
     loop {
         let mut lost = Vec::new();
         for (number, step) in steps.iter().enumerate() {

@@ -16,8 +16,8 @@ fn plain() -> Tree {
     b.finish()
 }
 
-/// Jobs of one pool, and a thread outside of it, multiply a tensor that others write meanwhile. A product that waited
-/// in that pool with its tensors locked could be given a job that waits for these locks, on the same thread.
+/// Jobs of one pool, and a thread outside of it, multiply a tensor that others write meanwhile. Suppose that a GEMM
+/// waited in that pool with its tensors locked. Its thread could then be given a job that waits for these locks.
 #[test]
 fn products_and_writes_of_one_tensor_end_in_one_pool() {
     const EXTENT: usize = 512;

@@ -145,7 +145,7 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    /// The same with elements that vector code reads and writes, mostly.
+    /// Mostly elements that vector code reads and writes.
     pub(super) fn of_floats(mut self) -> Self {
         let floats = [ElementType::F32, ElementType::F16, ElementType::BF16];
         let number = |which: usize| {
@@ -332,7 +332,7 @@ fn packed(mut shape: Vec<usize>) -> Vec<usize> {
     shape
 }
 
-/// What a case runs on.
+/// The inputs of a case.
 pub(super) struct Setup {
     pub(super) tree: ValidTree,
     shape: Shape,

@@ -30,7 +30,7 @@ pub(super) fn pack(operation: &Operation, b: &DeviceTensor) -> Result<Packed, Er
     Ok(Packed { tensor, rounded, purpose, panels: panels.map(Arc::new) })
 }
 
-/// A copy that is multiplied in the same way, which depends on the axes whose stride is 1.
+/// A copy that is multiplied by the same kernels: the copy keeps the axes whose stride is 1.
 fn copy(b: &DeviceTensor) -> Result<DeviceTensor, Error> {
     let (shape, strides) = (b.shape(), b.strides());
     let front = b.rank() - 2;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::evt::Phases;
 
-/// Comment lines as at the head of a kernel: what runs, over tiles of which extents, and the tree.
+/// Comment lines like the head of a kernel: the code that runs, the extents of its tiles, and the tree.
 pub(crate) fn cpu_words(phases: &Phases, (rows, columns): (usize, usize)) -> String {
     let tree = &phases.tree;
     let mut words = format!(

@@ -1,4 +1,4 @@
-//! GPUs as a kind of device: kernels are chosen by the model, or by a measurement before, among those that can be had.
+//! GPUs as a kind of device. The model chooses among the kernels that are available, or an earlier measurement does.
 //!
 //! [`choice`] compiles; [`kernels`] is the result. A run is in [`run`]: the kernel that it takes ([`wanted`]), copies of
 //! operands before it, and launches of later phases after it. [`describe`] gives a launch as data. Their parts are in

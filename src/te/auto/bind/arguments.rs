@@ -32,7 +32,7 @@ impl Sizes {
         })
     }
 
-    /// The same values, and that of one more variable.
+    /// These values, and the value of one more variable.
     pub(in crate::te::auto) fn with(&self, var: Var, value: i64) -> Self {
         let mut all = HashMap::clone(&self.0);
         all.insert(var, value);
@@ -86,7 +86,7 @@ impl Layout {
     }
 }
 
-/// What the arguments of a kernel's runs must be.
+/// The arguments that a kernel's runs must have.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Signature {
     /// The tensors that a run takes as arguments: first those that are read, then those that are written.

@@ -1,7 +1,7 @@
 //! The iteration space of a kernel: extents and strides of a run, and the fewest loops that visit the same points.
 //!
-//! Two neighbouring axes are fused to one loop if every read and every output steps through them as through one axis,
-//! and if their values are used only to address elements.
+//! Two neighbouring axes are fused to one loop if their values only address elements. Every read and every output must
+//! step through both axes as through one.
 
 use epilogue_runtime::DeviceTensor;
 
@@ -151,9 +151,9 @@ impl Space {
         affine.rev().max_by_key(|(_, count)| *count).map(|(place, _)| place)
     }
 
-    /// Orders axes by decreasing stride of the main read, or of an output that has more elements (of rows that an index chooses,
-    /// or of an outer product); axes along which it stays at one element come first. The innermost axis is then the one along
-    /// which points are neighbours in memory.
+    /// Orders axes by decreasing stride of the main read. An output with more elements takes its place, as for rows
+    /// that an index chooses, or for an outer product. Axes with stride 0 come first. Along the innermost axis, points
+    /// are then neighbours in memory.
     pub(in crate::te::auto) fn order(&self, mut axes: Vec<usize>) -> Vec<usize> {
         let read = self.main_read().and_then(|read| self.reads[read].as_ref());
         let output = self.outputs.iter().rev().max_by_key(|output| self.touched(output));

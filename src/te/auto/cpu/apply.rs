@@ -40,7 +40,7 @@ impl Job {
         if elements.is_empty() {
             return Ok(());
         }
-        // What all elements of an output need (its totals, or what is computed from them), for all outputs at once.
+        // Values that all elements of an output need (its totals, or results of them), for all outputs at once.
         let of_outputs: &[Register] = match &self.invariant {
             Some(steps) => {
                 let along = runs(&self.outer, output, lanes);
@@ -74,8 +74,8 @@ impl Job {
         Ok(())
     }
 
-    /// Computes the outputs of points from some points of these outputs, by machine code. What is the same for all points of
-    /// an output is in its lane.
+    /// Computes, by machine code, the outputs of some points of each output. Values that all points of an output share
+    /// are in its lane.
     ///
     /// # Safety
     /// The conditions of [`Job::apply`].

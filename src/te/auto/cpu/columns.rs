@@ -20,8 +20,8 @@ use crate::te::error::TeError;
 const NEAREST: i64 = 16 << 10;
 
 impl Job {
-    /// The code of a reduction whose lanes are outputs, if all of it can be done by vector code. `strips` is given if several
-    /// reductions share them; one by itself must be more than rows that are combined, which have other code.
+    /// The code of a reduction with outputs as lanes, if vector code can do all of it. `strips` is given if several
+    /// reductions share them. A reduction by itself must compute something; plain combinations of rows have other code.
     pub(super) fn columns(&self, strips: Option<Strips>) -> Option<Columns> {
         let (code, source) = (&self.code, self.source.as_ref()?);
         let computes = self.direct.is_none() || code.apply.is_some() || strips.is_some();
@@ -70,7 +70,7 @@ fn bits(registers: &mut Registers, register: Register) -> &mut [u32] {
 }
 
 impl Job {
-    /// The strips of this reduction's own: wide, but enough of them for all threads where those can't share a strip.
+    /// The strips of this reduction alone: wide, but enough for all threads if these can't share a strip.
     fn strips(&self, line: i64, registers: i64) -> Strips {
         let most = NEAREST / (size_of::<f32>() as i64 * registers.max(1));
         let fair = if self.tree.parts > 1 { most } else { self.count_outputs() / self.pieces };

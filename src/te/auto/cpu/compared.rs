@@ -66,18 +66,18 @@ pub(super) struct Contiguous {
 
 /// A type of elements that are held as `T`s.
 pub(super) trait Compared<T> {
-    /// Computes the extreme of each output and of `first`, the largest or the least. Gives the numbers of those that don't
-    /// count; `None` if comparisons are no faster here, and all have to be computed in the other way.
+    /// Computes the extreme of each output and of `first`, the largest or the least. Gives the indices of outputs for
+    /// which this fails. `None` if comparisons are no faster here; the caller then uses the general method for all.
     ///
     /// # Safety
-    /// The elements of all outputs that have totals must be readable and aligned, of this type, and nobody else may write
-    /// them during the call.
+    /// The elements of all outputs with totals must be readable, aligned, and of this type. Nobody else may write them
+    /// during the call.
     unsafe fn extremes(_largest: bool, _totals: &mut [T], _first: T, _outputs: Contiguous) -> Option<Vec<usize>> {
         None
     }
 
-    /// The extreme of rows, the largest or the least; `None` if comparisons are no faster here, or if an element is NaN. Of
-    /// zeros it may be any.
+    /// The largest or least element of rows; `None` if comparisons are no faster here, or if an element is NaN. If
+    /// zeros of both signs are the extreme, it may be either.
     ///
     /// # Safety
     /// `FMA` must be what [`Vectorised::run`] was given.

@@ -25,7 +25,7 @@ pub(super) struct Computed {
     dimensions: Vec<(usize, isize)>,
     /// Its name, for messages.
     name: String,
-    /// If the indices of neighbouring points are apart by numbers that are known, so that those of the first are enough.
+    /// The row, if the indices of neighbouring points have known distances: the first point's indices are then enough.
     row: Option<Row>,
 }
 
@@ -60,8 +60,8 @@ impl Target {
 }
 
 impl Computed {
-    /// Compiles the steps before a read. `last` is the variable of the axis along which points are neighbours, and `is_same` says
-    /// of other variables whether they are the same for these.
+    /// Compiles the steps before a read. `last` is the variable of the axis along which points are neighbours.
+    /// `is_same` says if another variable is the same for all these points.
     pub(super) fn new(
         program: &mut Program,
         given: &Read,
@@ -107,7 +107,7 @@ impl Computed {
         Ok(())
     }
 
-    /// The same for lanes that are runs of neighbouring points.
+    /// [`fill`](Self::fill) for lanes that are runs of neighbouring points.
     ///
     /// # Safety
     /// Nobody else may write the tensor during the call.

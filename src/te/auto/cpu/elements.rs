@@ -169,14 +169,14 @@ impl Elements {
         Some(Affine { place, argument, element, address })
     }
 
-    /// The same, and its number among these reads.
+    /// [`affine`](Self::affine), with its number among these reads.
     pub(in crate::te::auto) fn affine_part(&self, register: Register) -> Option<(usize, Affine)> {
         let number = self.parts.iter().position(|part| part.to == register)?;
         Some((number, self.affine(register)?))
     }
 
-    /// The number of the read that alone fills a register, its type, and the distance between the elements of neighbouring
-    /// points along the inner loops, if that is known.
+    /// For a register that one read fills alone: the number of the read, its type, and the distance between elements of
+    /// neighbouring points. The distance is along the inner loops, if it is known.
     pub(in crate::te::auto) fn row(&self, register: Register) -> Option<(usize, ElementType, i64)> {
         let number = self.parts.iter().position(|part| part.to == register)?;
         let part = &self.parts[number];
@@ -254,7 +254,7 @@ impl Elements {
         apart as isize * part.element.size() as isize
     }
 
-    /// The same of neighbouring elements of an output, along the last of the loops over those.
+    /// The distance in bytes between a read's neighbouring elements of one output, along the last of the inner loops.
     pub(in crate::te::auto) fn bytes_down(&self, part: usize) -> isize {
         let part = &self.parts[part];
         let apart = self.inner.last().map_or(0, |level| level.reads[part.place]);
@@ -348,7 +348,7 @@ pub(in crate::te::auto) struct Side {
     pub(in crate::te::auto) lanes: usize,
 }
 
-/// What is the same in all lanes of one output.
+/// Values that are the same in all lanes of one output.
 impl Elements {
     /// Whether a register has the same value for all elements of an output, so that one lane of it is enough.
     pub(in crate::te::auto) fn is_invariant(&self, register: Register) -> bool {

@@ -1,8 +1,8 @@
 //! Argmax and argmin: finds the place of the largest or the smallest of neighbouring elements.
 //!
-//! Of any two pairs of place and value, one always wins, so every order of combination gives the same result. Vector
-//! code finds the block with the extreme value, by [comparisons alone](super::compared) if no element is NaN. Only this
-//! block is then searched for the place.
+//! If two pairs of place and value are compared, one always wins, so every order of combination gives the same result.
+//! Vector code finds the block with the extreme value, by [comparisons alone](super::compared) if no element is NaN.
+//! Only this block is then searched for the place.
 
 use half::{bf16, f16};
 
@@ -20,11 +20,11 @@ use crate::te::expr::expression::Expr;
 
 /// The number of elements whose extremes are found side by side.
 const HELD: usize = 32;
-/// The number of such rows in a block. Combining a block's lanes takes as long as some twenty rows; the block that is searched
-/// for the place is in the first-level cache.
+/// The number of rows in a block. Combining a block's lanes takes as long as some twenty rows. The block that is
+/// searched for the place is in the first-level cache.
 const ROWS: usize = 32;
 
-/// A reduction that is such a search.
+/// A reduction that is a search for the extreme's place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extreme {
     largest: bool,
@@ -186,7 +186,7 @@ impl<S: Widen<T> + Compared<T>, T: RegisterLane, F: Fn(T, T) -> bool> Search<'_,
         if is_nan(value) { Self::first(rows, is_nan) } else { Self::first(rows, |x| x == value) }
     }
 
-    /// The number of the first element that is such a one.
+    /// The number of the first element for which `is` holds.
     #[inline(always)]
     fn first(rows: &[[S; HELD]], is: impl Fn(T) -> bool) -> usize {
         let has = |row: &[S; HELD]| row.iter().fold(0, |any, x| any | u32::from(is(x.widen()))) != 0;

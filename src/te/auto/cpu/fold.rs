@@ -55,7 +55,7 @@ impl Combine {
 
 /// A type whose values are combined here exactly as the steps of a strip combine them.
 pub(in crate::te::auto) trait Combined: RegisterLane {
-    /// What changes no sum: -0 for floats.
+    /// The summand that changes no sum: -0 for floats.
     const NOTHING: Self;
 
     fn add(self, y: Self) -> Self;

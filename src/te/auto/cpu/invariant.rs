@@ -27,7 +27,7 @@ impl InvariantSteps {
         elements.are_affine().then(|| Self::of_rows(steps, results, program, totals, elements))
     }
 
-    /// The same where indices may choose the rows that are read.
+    /// [`of`](Self::of), but indices may choose the rows that are read.
     pub(in crate::te::auto) fn of_rows(
         steps: &[Step],
         results: &[Register],

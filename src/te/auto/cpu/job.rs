@@ -69,8 +69,7 @@ pub(in crate::te::auto) struct Job {
     pub(super) outputs: Vec<Written>,
     pub(super) machine: MachineLoops,
     awaited: Awaited,
-    /// The number of pieces that the outputs are divided into, so that every thread has some; 1 if there is little to
-    /// do.
+    /// The number of pieces that the outputs are divided into: some for every thread; 1 if there is little to do.
     pub(super) pieces: i64,
 }
 

@@ -72,8 +72,7 @@ impl Made {
         }
     }
 
-    /// Runs on the tensors for which it was made, or to which it has been moved. The last `outputs` of them are
-    /// written.
+    /// Runs on the tensors that it was made for, or moved to last. The last `outputs` tensors are written.
     pub(in crate::te::auto) fn run(&mut self, bound: &Bound<'_>, outputs: usize) -> Result<(), TeError> {
         let (reads, writes) = bound.tensors.split_at(bound.tensors.len() - outputs);
         let access = HostAccess::lock(reads, writes)?;
@@ -118,7 +117,7 @@ pub(in crate::te::auto) struct Cached {
     /// The addresses of its reads, if the code serves several steps.
     reads: Vec<Option<u64>>,
     made: Made,
-    /// What it is in words.
+    /// The choice in words.
     choice: Arc<str>,
 }
 

@@ -148,7 +148,7 @@ pub(in crate::te::auto) struct Target {
     pub(in crate::te::auto) element: ElementType,
     pub(in crate::te::auto) address: u64,
     pub(in crate::te::auto) step: i64,
-    /// Whether the output is too large for the caches, so that it is written past them and leaves them to what is read.
+    /// Whether the output is too large for the caches. Non-temporal stores then leave the caches to the reads.
     pub(in crate::te::auto) far: bool,
 }
 
@@ -240,7 +240,7 @@ impl Target {
         self.far && count * size_of::<T>() >= 4 * stream::LINE
     }
 
-    /// The same target, for elements that may be read again soon.
+    /// This target, for elements that may be read again soon.
     pub(in crate::te::auto) const fn near(self) -> Self {
         Self { far: false, ..self }
     }
@@ -265,15 +265,15 @@ impl Written {
         let first = bound.tensors.len() - outputs.len();
         let output = |(number, steps): (usize, &Steps)| {
             let tensor = bound.tensors[first + number];
-            // What is read takes the place of what is written, and the other way round.
+            // Reads displace writes from the caches, and the other way round.
             let far = stores.are_past(of_all >= stream::FAR && bytes(tensor) >= stream::FAR / 4);
             Self { argument: first + number, element: tensor.element_type(), address: steps.address, far }
         };
         outputs.iter().enumerate().map(output).collect()
     }
 
-    /// Whether it is written past the caches in whole vectors, which begin at multiples of so many bytes if the distances
-    /// along these loops are multiples, too.
+    /// Whether it is written by non-temporal stores (past the caches), in whole vectors. The address, and the distances
+    /// along these loops, must be multiples of the vector's bytes.
     pub(super) fn is_streamed<'l>(&self, place: usize, levels: impl IntoIterator<Item = &'l LoopLevel>) -> bool {
         let aligned = |elements: i64| (elements * self.element.size() as i64) % stream::LINE as i64 == 0;
         self.far
@@ -286,7 +286,7 @@ impl Written {
         self.address = self.address.wrapping_add_signed(by[self.argument]);
     }
 
-    /// The same tensor, whose elements may be read again soon.
+    /// This tensor, with elements that may be read again soon.
     pub(super) const fn near(self) -> Self {
         Self { far: false, ..self }
     }

@@ -1,6 +1,6 @@
-//! Several reductions in a row over the same outputs, each of which uses the results of those before, as for a softmax
-//! or a layer norm. Some outputs go through all reductions while their elements stay in a near cache, then the next
-//! outputs. If all of them can be, they are one loop over rows in machine code.
+//! Chained reductions over the same outputs, as for a softmax or a layer norm: each uses the results of earlier ones.
+//! Some outputs go through all reductions while their elements stay in a near cache, then the next outputs. If machine
+//! code can do all reductions, they are one loop over rows.
 
 use std::ops::Range;
 
@@ -37,9 +37,9 @@ pub(in crate::te::auto) struct Chain {
 /// Outputs whose elements stay in a near cache.
 #[derive(Clone, Copy)]
 enum Blocks {
-    /// So many outputs, none of which is cut into parts.
+    /// This many outputs; none of them is cut into parts.
     Of(i64),
-    /// Neighbours, where lanes are outputs.
+    /// Strips of neighbours, if lanes are outputs.
     Strips(Strips),
 }
 

@@ -14,7 +14,7 @@ use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::{ElementType, parallel};
 
-/// The number of columns that are computed at once, step by step, so that their steps overlap.
+/// The number of columns that are computed at once, step by step: their steps overlap.
 const BESIDE: usize = 4;
 /// The number of neighbouring elements whose running sums are computed at once, in the lanes of vectors. It is the same on
 /// every machine, and so are the sums' bits.
@@ -151,7 +151,7 @@ impl Plain {
         strides.columns == [1; 3] && strides.steps != [1; 3]
     }
 
-    /// The same scan, that makes sums in groups: only those of contiguous elements can be.
+    /// This scan with sums in groups, if it sums contiguous elements.
     pub(super) fn grouped(self, outer: &[LoopLevel], inner: &[LoopLevel]) -> Self {
         let in_groups = self.form == Form::Combine(Combine::Add) && self.strides(outer, inner).steps == [1; 3];
         Self { in_groups, ..self }
@@ -319,8 +319,8 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
     }
 }
 
-/// A step of neighbouring columns. All elements are read before any is written, so that the compiler needn't know which of
-/// them lie apart to use vectors.
+/// A step of neighbouring columns. All elements are read before any is written: the compiler then uses vectors without
+/// knowing which of them overlap.
 ///
 /// # Safety
 /// The conditions of [`Plain::walk`].
@@ -366,7 +366,7 @@ unsafe fn beside<T: Copy, const COUNT: usize>(
     }
 }
 
-/// The same with the states in registers.
+/// Computes some columns, step by step, with the states in registers.
 ///
 /// # Safety
 /// The conditions of [`Plain::walk`].

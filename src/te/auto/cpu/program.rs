@@ -71,7 +71,7 @@ pub(in crate::te::auto) struct Program {
     variables: HashMap<Var, Register>,
     /// The values that the steps so far have computed.
     known: HashMap<Expr, Register>,
-    /// The same for divisions, which have a value only under the conditions that guard them.
+    /// The divisions so far, each under the conditions that guard it; it has no value elsewhere.
     divided: HashMap<(Expr, Vec<Register>), Register>,
     /// The conditions that guard the current expression.
     guards: Vec<Register>,

@@ -242,7 +242,8 @@ impl Job {
         self.fold(registers, lanes, lanes)
     }
 
-    /// Starts with the identities or, in exact order, with the initial values where the elements are `whole` outputs'.
+    /// Starts with the identities. In exact order, it starts with the initial values if the elements are `whole`
+    /// outputs'.
     ///
     /// # Safety
     /// Nobody may write what is read during the call.
@@ -320,12 +321,12 @@ impl Job {
         Ok(())
     }
 
-    /// The steps that compute the values of elements that have been read.
+    /// The steps that compute the values of elements from their reads.
     pub(in crate::te::auto) fn source_steps(&self) -> &[Step] {
         self.source.as_ref().map_or(&self.code.source.0, |source| &source.each)
     }
 
-    /// The same, where every lane has a run of neighbouring elements.
+    /// [`accumulate`](Self::accumulate), if every lane has a run of neighbouring elements.
     ///
     /// # Safety
     /// The conditions of [`Job::accumulate`].
@@ -531,7 +532,7 @@ impl Job {
         unsafe { self.write_to(registers, self.outputs[place], place, register, along) };
     }
 
-    /// The same to elements that may be read again soon.
+    /// [`write`](Self::write) to elements that may be read again soon.
     ///
     /// # Safety
     /// The conditions of [`Job::write`].

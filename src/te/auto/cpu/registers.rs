@@ -191,7 +191,7 @@ impl Registers {
         });
     }
 
-    /// Of `2 * count` lanes of `left`, keeps the even ones; `right` gets the odd ones.
+    /// Takes `2 * count` lanes of `left`: the even ones stay there, and `right` gets the odd ones.
     pub(in crate::te::auto) fn unzip(&mut self, left: Register, right: Register, count: usize) {
         by_class!(left.class, T => {
             self.write::<T>(right, |all, lanes| {

@@ -1,5 +1,5 @@
-//! Keeps values of points that both a reduction and its outputs need, such as the exponentials of a softmax, so that
-//! they are not computed again. It does this for as many outputs as are computed together.
+//! Keeps values of points that both a reduction and its outputs need, for the outputs that are computed together. The
+//! exponentials of a softmax, for example, are not computed again.
 
 use super::registers::Registers;
 use crate::exhaustion::grow;
@@ -83,7 +83,7 @@ impl ReusedValue {
     }
 }
 
-/// Where a value is kept: the register that has it during the reduction, and the one from which outputs are computed.
+/// The registers of a kept value: `from` has it during the reduction, and outputs are computed from `to`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReuseRegisters {
     pub(super) from: Register,

@@ -38,7 +38,7 @@ pub(in crate::te::auto) struct Scan {
     inner: Loops,
     program: Program,
     elements: Elements,
-    /// What outputs read at indices, or under conditions, that depend on the state after the step.
+    /// Reads of outputs whose index or condition depends on the state after the step.
     after_elements: Elements,
     begin_elements: Elements,
     components: Vec<Register>,
@@ -535,7 +535,7 @@ impl Scan {
     }
 }
 
-/// The lanes of those stretches that have a step of this number: the first one's step, and how many there are.
+/// The lanes of the stretches that have this step: the first lane's step, and how many there are.
 fn stretch_steps(stretches: &Range<i64>, step: i64, length: i64, steps: i64) -> Option<(Run, usize)> {
     let first = stretches.start * length + step;
     if first >= steps {

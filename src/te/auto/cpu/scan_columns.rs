@@ -30,12 +30,12 @@ pub(in crate::te::auto) fn results(
     Ok((program.take_steps(), made))
 }
 
-/// What every column contributes, and whether it counts; and what is made of the total.
+/// The contribution of every column, the condition under which it counts, and the outputs of the total.
 struct Given {
     steps: Vec<Step>,
     values: Vec<Register>,
     condition: Register,
-    /// What outputs read at indices, or under conditions, that depend on the total.
+    /// Reads of outputs whose index or condition depends on the total.
     by_total: Elements,
     outputs: Results,
 }

@@ -11,13 +11,13 @@ use crate::te::auto::pattern::fused::Reduction;
 /// The least number of elements of a part of an output, and the average number of points of all parts.
 const PART: i64 = 1 << 14;
 const POINTS: i64 = 1 << 17;
-/// The least number of elements of a part of an output that would else be the row of a loop of machine code, which takes less time
-/// than two threads without it.
+/// The least number of elements of a part, if the whole output could be one row of a loop of machine code. Shorter rows
+/// take that loop less time than two threads take without it.
 const PART_OF_ROW: i64 = 1 << 17;
 /// The most lanes of an output: as many as registers hold.
 const TOGETHER: i64 = 64;
-/// The number of elements of an output that are combined one after another: where they are contiguous in memory, and
-/// where not.
+/// The number of elements of an output that are combined one after another: if they are contiguous in memory, and if
+/// not.
 const SHORT: i64 = 16;
 const SHORT_APART: i64 = 64;
 /// The least number of elements of an output along which lanes lie.

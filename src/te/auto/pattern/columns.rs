@@ -24,8 +24,8 @@ impl Recurrence {
     /// Adds the reductions that outputs need.
     ///
     /// # Errors
-    /// [`LoweringError::Target`] for reductions that need each other, that have an initial value, or that are over axes
-    /// other than the columns'.
+    /// [`LoweringError::Target`] for reductions that need each other, have an initial value, or reduce over axes other
+    /// than the columns'.
     pub(in crate::te::auto) fn add_column_reduction(
         &mut self,
         found: &[Found],
@@ -117,7 +117,7 @@ impl Recurrence {
         if columns.len() == self.outer() { Ok(Places { columns, reversed }) } else { Err(refuse()) }
     }
 
-    /// Adds an output that is a reduction of columns, or is computed element by element from such reductions.
+    /// Adds an output that is a reduction of columns, or is computed element by element from reductions of columns.
     pub(in crate::te::auto) fn add_reduced(&mut self, output: &Tensor) -> Result<(), TeError> {
         let Some(reduction) = &self.column_reduction else {
             return Err(refused(&format!("{}, which folds nothing,", output.name())));
@@ -162,7 +162,7 @@ impl Recurrence {
         Ok(())
     }
 
-    /// The outputs of reduced columns, for the case that there are no columns, and which parameters they take.
+    /// The outputs of reduced columns if there are no columns, and the parameters that they take.
     pub(in crate::te::auto) fn over_nothing(&self) -> Result<Option<(Reduction, Vec<usize>)>, TeError> {
         let Some(reduction) = &self.column_reduction else { return Ok(None) };
         let mut made = Vec::new();

@@ -21,7 +21,7 @@ pub(in crate::te::auto) struct Reduction {
     pub(in crate::te::auto) axes: Axes,
     /// The number of axes of the results.
     pub(in crate::te::auto) outer: usize,
-    /// The reads of every pass in order, then those of the outputs of totals, then those of the outputs of points.
+    /// The reads of every pass in order, then of the outputs of totals, then of the outputs of points.
     pub(in crate::te::auto) reads: Reads,
     pub(in crate::te::auto) passes: Vec<Pass>,
     /// The number of the first read of the outputs of totals.
@@ -312,7 +312,7 @@ impl Reduction {
         (0..list.len()).map(|read| earlier(read).filter(|_| self.is_of_points(read))).collect()
     }
 
-    /// All expressions that are evaluated, from which their sizes and axes are found.
+    /// All evaluated expressions; sizes and axes are found in them.
     pub(in crate::te::auto) fn expressions(&self) -> Vec<&Expr> {
         self.passes.iter().flat_map(Pass::expressions).chain(self.outputs.iter().map(|output| &output.value)).collect()
     }

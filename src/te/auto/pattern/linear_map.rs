@@ -28,7 +28,7 @@ pub(in crate::te::auto) enum Entry {
     Gated(Expr, Expr),
 }
 
-/// What is known of an entry in every composition of steps.
+/// The value of an entry in every composition of steps, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) enum Shape {
     Zero,
@@ -189,7 +189,7 @@ impl LinearMap {
         self.rows.iter().flat_map(|row| &row.coefficients).any(|entry| !matches!(entry, Entry::Zero | Entry::One))
     }
 
-    /// What is known of the entries of every composition of steps, by rows; a row's constant comes last. Entries that
+    /// The known values of entries in every composition of steps, by rows; a row's constant comes last. Entries that
     /// are always zero or one need not be kept.
     pub(in crate::te::auto) fn shapes(&self) -> Vec<Vec<Shape>> {
         let step = self.step_shapes();

@@ -1,7 +1,8 @@
 //! Proves whether a recurrence can be cut in time: whether its update is a linear map of the state.
 //!
-//! Over (+, ·), (max, +) or (min, +), the composition of two maps `s ↦ A·s + b` is again such a map. So steps can be
-//! composed before the state is known. This covers sums, products, maxima, linear recurrences of first and higher
+//! Over (+, ·), (max, +) or (min, +), the composition of two maps `s ↦ A·s + b` is a map of this form again. So steps
+//! can be composed before the state is known. This covers sums, products, maxima, linear recurrences of first and
+//! higher
 //! order, gates and resets (selects on anything but the state), and matrices. The proof is over the real numbers:
 //! composition rounds differently from stepping. Integer sums and products wrap in the same way in both. Integer (max,
 //! +) would overflow, so only plain maxima and minima are accepted there.
@@ -143,7 +144,7 @@ impl Prover<'_> {
         })
     }
 
-    /// The semiring's product of two expressions, one of which must not use the state.
+    /// The semiring's product of two expressions; at most one of them may use the state.
     fn product(&self, a: &Expr, b: &Expr) -> Option<Row> {
         let (factor, row) = if self.is_free(a) {
             (self.entry(a), self.row(b)?)
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(proven(&[s], &[&a * s + &x]), both);
         assert_eq!(proven(&[s], &[&a * s + (1.0 - a.clone()) * &x]), both);
         assert_eq!(proven(&[s], &[a.clone() * (Expr::from(s) - &x) / 3.0 + &x]), both);
-        // What was before a reset is forgotten, not multiplied by 0.
+        // The state before a reset is forgotten, not multiplied by 0.
         let reset = Some((Semiring::SumProduct, vec![vec![Shape::Gated, Shape::Any]]));
         assert_eq!(proven(&[s], &[a.clone().greater(0.0).select(&x, Expr::from(s) + &x)]), reset);
         let product = Some((Semiring::SumProduct, vec![vec![Shape::Gated, Shape::Gated]]));

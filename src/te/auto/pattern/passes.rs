@@ -1,4 +1,4 @@
-//! Finds the reductions that outputs need, and groups those that one pass over the elements can do together.
+//! Finds the reductions that outputs need, and groups reductions that one pass over the elements can do together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(in crate::te::auto) struct Found {
 /// Reductions whose totals have names, with these names.
 pub(in crate::te::auto) type Known = Vec<(Arc<Operation>, Vec<Var>)>;
 
-/// The reductions that `outputs` need, each after those that it needs itself.
+/// The reductions that `outputs` need, in an order in which they can be computed.
 pub(in crate::te::auto) fn reductions(outputs: &[Tensor]) -> Vec<Found> {
     let mut search = Search::default();
     for output in outputs {
@@ -207,11 +207,11 @@ pub(in crate::te::auto) struct Member<'a> {
     pub(in crate::te::auto) combiner: &'a Combiner,
 }
 
-/// The passes over the elements, in order, each with the reductions that it does. `axes` are those of the first
-/// reduction: the `outer` axes of its output, then those that it reduces over.
+/// The passes over the elements, in order, each with the reductions that it does. `axes` are the first reduction's: the
+/// `outer` axes of its output, then the reduced ones.
 ///
-/// Reductions are done together if none needs another's result, and if they count the same elements, start in the same
-/// way and may be reordered in the same way. So none of them changes what the others compute.
+/// Reductions are done together if none needs another's result, and none changes what the others compute. For this they
+/// must count the same elements, start in the same way, and allow the same reassociation.
 ///
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for reductions over other axes.
@@ -264,7 +264,7 @@ impl<'a> Member<'a> {
                     })
                 })
             };
-            // The same steps, from another first value on.
+            // Equal steps, from another first value on.
             let shift = simplify(&(earlier(min) - &to.min));
             if let Some(limit) = range.as_ref().and_then(|range| range.limit.as_ref()) {
                 let counts = (*axis - &to.min).less(earlier(limit));
@@ -289,7 +289,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// The same pass with `rewrite` applied to every expression.
+    /// This pass with `rewrite` applied to every expression.
     pub(in crate::te::auto) fn rewritten(self, rewrite: &dyn Fn(&Expr) -> Expr) -> Self {
         let over = |all: &[Expr]| all.iter().map(rewrite).collect();
         let (source, init, condition) = (over(&self.source), over(&self.init), rewrite(&self.condition));
@@ -350,7 +350,7 @@ pub(in crate::te::auto) fn inlined(x: &Expr) -> Expr {
     Inlining::default().expression(x)
 }
 
-/// Elements of computations, each of which is inlined once.
+/// Elements of computations, inlined once each.
 #[derive(Default)]
 struct Inlining {
     done: HashMap<Expr, Expr>,

@@ -67,7 +67,7 @@ pub(in crate::te::auto) struct Reads {
     /// The first read of the current part of the kernel. Values of earlier reads belong to other parts and are not
     /// available.
     part: usize,
-    /// What is known of the current expression so far.
+    /// The known parts of the current expression so far.
     known: Box<Known>,
 }
 
@@ -81,7 +81,7 @@ struct Known {
 /// The parts of one operation.
 type Parts = SmallVec<[Expr; 3]>;
 
-/// What replaces a read.
+/// The replacement of a read.
 enum Found {
     Element(Expr),
     /// The inlined expression that computes the element.
@@ -313,7 +313,7 @@ fn condition(kind: &Kind, before: &[Expr], guard: Option<&Expr>) -> Option<Expr>
     }
 }
 
-/// The same operation with replaced parts, which are held in wider types.
+/// The operation with replaced parts, which are held in wider types.
 fn made(x: &Expr, parts: Parts) -> Expr {
     let dtype = computed(x.dtype());
     match (x.kind(), parts.as_slice()) {

@@ -56,9 +56,9 @@ pub(in crate::te::auto) enum When {
     Ahead,
     /// On the state before the step.
     Before,
-    /// On the state after the step. Only outputs have such reads.
+    /// On the state after the step. Only outputs have reads of this kind.
     After,
-    /// On what the columns of the step are reduced to. Only outputs of reduced columns have such reads.
+    /// On the total of the step's columns. Only outputs of reduced columns have reads of this kind.
     Reduced,
 }
 
@@ -89,14 +89,14 @@ pub(in crate::te::auto) struct ColumnReduction {
     pub(in crate::te::auto) axes: Vec<usize>,
     /// The column axes that remain, in the order of the results' dimensions.
     pub(in crate::te::auto) kept: Vec<usize>,
-    /// What a column contributes at a step.
+    /// A column's contribution at a step.
     pub(in crate::te::auto) source: Vec<Expr>,
     /// A column counts only if this holds.
     pub(in crate::te::auto) condition: Expr,
     pub(in crate::te::auto) combination: Combination,
     /// The variables that stand for the total in outputs.
     pub(in crate::te::auto) total: Vec<Var>,
-    /// What a column contributes at the given steps, and where it counts.
+    /// Each column's contribution at the given steps, and where it counts.
     pub(in crate::te::auto) given: Vec<(Vec<Expr>, Expr)>,
     pub(super) known: Known,
     /// The indices of the results, in the kernel's axes.

@@ -234,8 +234,8 @@ impl Recurrence {
         self.column_reduction.as_ref().map_or(&[], |reduction| &reduction.total)
     }
 
-    /// For every given step, the reads that its outputs of reduced columns need and that depend on what its columns are
-    /// reduced to. `is_tested` says whether a read needs its indices or guard.
+    /// For every given step, the reads of its outputs that depend on the total of its columns. `is_tested` says whether
+    /// a read needs its indices or guard.
     pub(in crate::te::auto) fn given_by_total(&self, is_tested: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
         let by_total = self.reads.depending_on(self.totals());
         let of_step = |values: &Vec<Expr>| {
@@ -247,7 +247,7 @@ impl Recurrence {
         self.given.iter().map(of_step).collect()
     }
 
-    /// All expressions that are evaluated, from which their sizes and axes are found.
+    /// All evaluated expressions; sizes and axes are found in them.
     pub(in crate::te::auto) fn expressions(&self) -> Vec<&Expr> {
         let outputs = self.outputs.iter().map(|output| &output.value);
         let reductions = self.column_reduction.iter().flat_map(ColumnReduction::expressions);

@@ -1,4 +1,4 @@
-//! What a reduction, a map or a scan does with the tensors of a run, on any device.
+//! How a reduction, a map or a scan uses the tensors of a run, on any device.
 
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};

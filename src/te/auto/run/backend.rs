@@ -22,7 +22,7 @@ pub(in crate::te::auto) trait Backend {
     /// The computed steps of a scan whose columns don't read each other.
     fn scan(&self, order: Order) -> Box<dyn StepsOfScan>;
 
-    /// All steps of a recurrent cell in one launch; `None` where each step is run by itself.
+    /// All steps of a recurrent cell in one launch; `None` if each step is run by itself.
     fn cell(&self, cell: Cell, order: Order) -> Option<CellKernel>;
 }
 

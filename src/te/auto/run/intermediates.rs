@@ -52,7 +52,7 @@ fn extents(tensor: &Tensor, bound: &Bound<'_>) -> Result<Vec<usize>, TeError> {
     tensor.shape().iter().map(extent).collect()
 }
 
-/// The arguments and sizes of one of several kernels, whose tensors are those of the whole run or between kernels.
+/// The arguments and sizes of one of several kernels. Its tensors belong to the whole run, or lie between kernels.
 pub(super) fn part<'a>(bound: &Bound<'a>, origins: &[TensorOrigin], memory: &'a [DeviceTensor]) -> Bound<'a> {
     let tensor = |origin: &TensorOrigin| match origin {
         TensorOrigin::Argument(place) => bound.tensors[*place],

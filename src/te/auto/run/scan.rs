@@ -16,7 +16,7 @@ use crate::te::error::{RunError, TeError};
 pub(in crate::te::auto) struct ScanKernel {
     pub(super) pattern: Recurrence,
     pub(super) steps: Box<dyn StepsOfScan>,
-    /// The outputs of reduced columns, for the case that there are no columns, and which parameters they take.
+    /// The outputs of reduced columns if there are no columns, and the parameters that they take.
     pub(super) over_nothing: Option<(Box<dyn Runs>, Vec<usize>)>,
     /// Kernels for more columns than one kernel can reduce, and which parameters they take.
     pub(super) apart: Option<(SeveralKernels, Vec<usize>)>,

@@ -1,5 +1,5 @@
-//! Splits scans by steps, if their columns read each other's state: recurrent cells whose gates are products of the
-//! state and a matrix, states of several widths, updates that look back over all steps so far.
+//! Splits scans by steps, if their columns read each other's state. Examples are recurrent cells with gates that
+//! multiply the state by a matrix, and states of several widths. An update may also look back over all steps so far.
 //!
 //! ```text
 //! init ──► rows 0..k of the states        for step in k..T:  the states' rows before ──► kernels ──► row `step`

@@ -9,19 +9,18 @@
 //! ```
 //!
 //! *How a cell is recognised.* The update is cut into stages, each at the step at which it is needed. A reduction is a
-//! stage. Values that are computed element by element from the states and are read inside a reduction (such as the
-//! reset state of a GRU) are a stage, too; otherwise they would be computed once for every element of the result. The
-//! rest is inlined. All stages share one time axis, so that their reads are affine in it. *Rows* are the first
-//! dimensions after time along which every stage that depends on the states reads only its own index; each block has
-//! some rows and needs no others. Stages that don't depend on the states need not have rows; every block then computes
-//! them itself.
+//! stage. Values that are computed element by element from the states and read inside a reduction are a stage, too.
+//! (The reset state of a GRU is one; otherwise it would be computed once for every element of the result.) The rest is
+//! inlined. All stages share one time axis, so that their reads are affine in it. *Rows* are the first dimensions after
+//! time along which every stage that depends on the states reads only its own index. Each block has some rows and needs
+//! no others. Stages that don't depend on the states need not have rows; every block then computes them itself.
 //!
 //! *How stages are mapped to a block.* The threads share the columns of a stage; if it reduces along memory, a few
-//! neighbouring threads share each column. What later stages read is kept in shared memory: the values of a stage,
+//! neighbouring threads share each column. Inputs of later stages are kept in shared memory: the values of a stage,
 //! unrounded, and the last steps of a state in a ring. The ring has one step more than the furthest look-back, so that
 //! a step never overwrites what it reads. Stages that don't need each other have the same level, and a barrier ends a
-//! level. Reads that look back further than the given steps, or not by a constant number of steps, are made from
-//! memory, which the block itself has written.
+//! level. Some reads look back further than the given steps, or not by a constant number of steps. They read memory,
+//! which the block itself has written.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -62,10 +61,10 @@ pub(in crate::te::auto) struct Cell {
     _time: Axes,
 }
 
-/// What is computed for every column between two barriers.
+/// The computation for every column between two barriers.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Stage {
-    /// The stage's computation. Its axes are time, rows if it has any, and columns, then those that it reduces over.
+    /// The stage's computation. Its axes are time, rows if it has any, and columns, then the reduced axes.
     pub(in crate::te::auto) pattern: Reduction,
     /// The source of each of its reads.
     pub(in crate::te::auto) sources: Vec<Source>,
@@ -90,14 +89,14 @@ pub(in crate::te::auto) enum Source {
 pub(in crate::te::auto) struct Store {
     /// The buffer for its unrounded values.
     pub(in crate::te::auto) held: Option<usize>,
-    /// The state of which it is the new step.
+    /// The state that takes it as its new step.
     pub(in crate::te::auto) state: Option<usize>,
 }
 
 /// A part of shared memory.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Buffer {
-    /// The tensor of which it holds one step or several: a state, or a stand-in for a stage's values. Time is its first
+    /// The tensor whose steps it holds, one or several: a state, or a stand-in for a stage's values. Time is its first
     /// dimension.
     pub(in crate::te::auto) tensor: Tensor,
     pub(in crate::te::auto) state: Option<usize>,
@@ -176,8 +175,8 @@ impl Building<'_> {
         reads_state(&Tensor::new(Arc::clone(operation), 0), &self.scan.state)
     }
 
-    /// The operations whose values are kept: reductions, and what they read that depends on the states and has no more
-    /// dimensions than they have.
+    /// The operations with values that are kept: reductions, and their reads that depend on the states and have at most
+    /// as many dimensions.
     fn held(&self, made: &[Arc<Operation>]) -> HashSet<*const Operation> {
         let most = self.scan.state.iter().map(Tensor::rank).max().unwrap_or(0);
         let mut held = HashSet::new();
@@ -355,7 +354,7 @@ impl Building<'_> {
         }
         let mut stages = Vec::with_capacity(self.stages.len());
         for ((mut making, sources), level) in self.stages.into_iter().zip(sources).zip(levels) {
-            // What is in shared memory has no address on the host.
+            // Values in shared memory have no address on the host.
             for (read, source) in making.pattern.reads.list.iter_mut().zip(&sources) {
                 if matches!(source, Source::Buffer { .. }) {
                     read.affine = None;

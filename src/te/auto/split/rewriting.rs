@@ -1,4 +1,4 @@
-//! Rewrites operations so that they read earlier results from the tensors that hold them.
+//! Rewrites operations: reads of earlier results become reads of the tensors that hold them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct HeldResult {
     pub(super) output: Option<usize>,
 }
 
-/// Rewrites operations so that they read results of earlier kernels from the tensors that hold them.
+/// Rewrites operations: reads of earlier kernels' results become reads of the tensors that hold them.
 pub(super) struct Rewriting<'a> {
     held: &'a HashMap<*const Operation, Vec<HeldResult>>,
     made: HashMap<*const Operation, Arc<Operation>>,
@@ -31,7 +31,7 @@ impl<'a> Rewriting<'a> {
         Self { held, made: HashMap::new(), by_passes: false }
     }
 
-    /// The same, and what can be is computed [by passes](Operation::or_by_passes).
+    /// This rewriting, which also computes tensors [by passes](Operation::or_by_passes) where it can.
     pub(super) fn by_passes(self) -> Self {
         Self { by_passes: true, ..self }
     }
@@ -67,7 +67,7 @@ impl<'a> Rewriting<'a> {
         made
     }
 
-    /// The axes that are reduced over, and by the variables of the old ones those whose range is another now.
+    /// The reduced axes; and a map from the old variables to the axes that have another range now.
     fn ranges(&mut self, axes: &[Axis]) -> (Vec<Axis>, HashMap<Var, Axis>) {
         let (mut all, mut replaced) = (Vec::with_capacity(axes.len()), HashMap::<Var, Axis>::new());
         for axis in axes {
@@ -82,7 +82,7 @@ impl<'a> Rewriting<'a> {
         (all, replaced)
     }
 
-    /// The values of one operation, over other axes. Those of a tuple reduction stay parts of one reduction.
+    /// The values of one operation, over other axes. Values of a tuple reduction stay parts of one reduction.
     fn all(&mut self, body: &[Expr], (axes, replaced): (&[Axis], &HashMap<Var, Axis>)) -> Vec<Expr> {
         let first = body.first().map(|x| self.expression(&x.substitute(&|var| Some((*replaced.get(&var)?).into()))));
         let reduce = match first.as_ref().map(Expr::kind) {

@@ -40,7 +40,7 @@ struct Draw<'a> {
     entries: i64,
 }
 
-/// What an expression may use at its place.
+/// The values that an expression may use at its place.
 #[derive(Clone, Default)]
 struct Place {
     /// Integers of any size: axes, and totals that are integers.
@@ -189,7 +189,7 @@ fn axes(all: &[Axis]) -> Vec<Expr> {
     all.iter().map(|axis| Expr::from(*axis)).collect()
 }
 
-/// Totals of rows, each of which may read by those before it, and outputs of rows and of points.
+/// Totals of rows, and outputs of rows and of points. Each total may read at indices from earlier totals.
 fn rows(random: &mut fastrand::Rng) -> Result<Program, TeError> {
     let n = size(random, "n", &[1, 2, 3, 5, 17, 70]);
     let m = size(random, "m", &[1, 2, 5, 16, 33, 130]);

@@ -13,7 +13,7 @@ use crate::te::expr::var::Var;
 /// Values of variables.
 type Values = HashMap<Var, f64>;
 
-/// What an element is without: an index outside of a tensor, or a division by zero.
+/// An element without a value: an index outside of a tensor, or a division by zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Undefined;
 

@@ -52,8 +52,8 @@ fn element(
     }
 }
 
-/// Up to three reductions of a row, each of which may use those before, and what is computed of their results and every
-/// element.
+/// Up to three reductions of a row, and a computation of their results and every element. Each reduction may use the
+/// earlier ones.
 fn chain(
     random: &mut fastrand::Rng,
     inputs: &[Tensor],
@@ -256,7 +256,7 @@ fn extremes_of_rows_pass_nan_on_and_order_zeros() {
 /// An element, by its row and column.
 type At<'a> = &'a dyn Fn(Expr, Expr) -> Expr;
 
-/// Of tables with 100 rows and columns to spare, as random integers are from -50 to 49.
+/// The tables have 100 rows and columns to spare, because random integers are from -50 to 49.
 #[test]
 fn rows_that_indices_choose_have_the_same_bits() {
     const WORDS: usize = 100;

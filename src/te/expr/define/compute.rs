@@ -1,4 +1,4 @@
-//! Tensors that the caller gives, and those that are computed element by element.
+//! Tensors that the caller gives, and tensors that are computed element by element.
 
 use std::sync::Arc;
 

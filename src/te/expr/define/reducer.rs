@@ -253,8 +253,8 @@ pub fn min_reducer() -> Reducer {
 
 impl Combiner {
     /// Checks that a combination uses only its two operands besides numbers and sizes, and that an identity uses
-    /// nothing else. Reductions are cut in parts that are combined in any grouping, so there is no output element whose
-    /// index or inputs they could mean.
+    /// nothing else. Reductions are cut in parts that are combined in any grouping: an index or input of an output
+    /// element would have no meaning.
     ///
     /// # Errors
     /// [`ExpressionError::ReducerUses`], and the mistake inside a part that is one.

@@ -29,8 +29,8 @@ const PROOFS: usize = 64;
 pub(super) struct Proofs(Mutex<HashMap<Vec<i64>, bool>>);
 
 impl Proofs {
-    /// Whether no access of `body` can leave its buffer in a run. `variables` are those whose values the accesses depend on,
-    /// and `spans` are the elements of each argument.
+    /// Whether no access of `body` can leave its buffer in a run. The accesses depend on the values of `variables`;
+    /// `spans` are the elements of each argument.
     pub(super) fn stays_inside(
         &self,
         body: &Stmt,

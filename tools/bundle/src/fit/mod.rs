@@ -1,7 +1,7 @@
 //! `fit FOLDER`: fits the constants of the library's model to the times that are recorded in a folder.
 //!
-//! What counts is the ratio of the measured to the predicted time, so errors are differences of logarithms, and so are
-//! changes of constants. A constant that the records do not tell stays as it is.
+//! Errors are differences of logarithms, because the ratio of the measured to the predicted time counts. Changes of
+//! constants are measured likewise. A constant that the records do not tell stays as it is.
 
 mod search;
 
@@ -41,7 +41,7 @@ struct Product {
     tree: ValidTree,
 }
 
-/// What the model needs to predict a kernel again.
+/// A kernel, as the model needs it to predict the time again.
 #[derive(Clone, Copy)]
 struct Kernel {
     key: KernelKey,

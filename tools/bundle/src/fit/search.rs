@@ -39,7 +39,7 @@ fn median(errors: &[f64]) -> f64 {
     sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// What is made small.
+/// The minimised cost.
 fn cost(errors: &[f64], changes: &[f64], limit: f64) -> f64 {
     let huber = |e: &f64| if e.abs() <= limit { e * e } else { limit * (2.0 * e.abs() - limit) };
     errors.iter().map(huber).sum::<f64>() + CHANGE * changes.iter().map(|x| x * x).sum::<f64>()

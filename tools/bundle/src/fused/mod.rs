@@ -20,7 +20,7 @@ struct Way {
     /// The kernel that was chosen for it.
     choice: String,
     run: Box<dyn FnMut() -> Outcome<()>>,
-    /// Runs it and compares all results with the reference's bounds. What is only beside ours has none.
+    /// Runs it and compares all results with the reference's bounds. A peer beside ours has none.
     check: Option<Box<dyn FnOnce() -> Outcome<()>>>,
 }
 
@@ -54,7 +54,7 @@ macro_rules! way {
 }
 use way;
 
-/// What is compared.
+/// An epilogue that is compared.
 struct Subject {
     name: &'static str,
     element: ElementType,

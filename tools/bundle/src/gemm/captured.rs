@@ -49,7 +49,7 @@ impl Captured {
         Ok(())
     }
 
-    /// What a launch of it is called.
+    /// The name of its launch.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Ours { .. } => "graph launch",
@@ -73,7 +73,7 @@ impl Drop for Captured {
     }
 }
 
-/// What the driver captures while `work` is done, in the mode that forbids the most.
+/// The graph that the driver captures while `work` is done, in the mode that forbids the most.
 fn captured(
     ordinal: usize,
     stream: &Stream,

@@ -76,7 +76,7 @@ pub(crate) struct Named {
     pub(crate) tree: fn() -> Tree,
     /// cuBLASLt's own epilogue that computes the same.
     pub(crate) cublaslt: Option<Fused>,
-    /// The same as one kernel over the product.
+    /// The epilogue as one kernel over the GEMM's result.
     pub(crate) separate: Option<Text>,
     /// Whether it belongs to tier 1.
     pub(crate) headline: bool,

@@ -1,5 +1,5 @@
-//! The speed of fused GEMMs compared with their peers, in one run: contenders take turns, on random normal data, in so
-//! many buffers in rotation that none is found in the second-level cache.
+//! The speed of fused GEMMs compared with their peers, in one run. Contenders take turns, on random normal data. Enough
+//! buffers rotate that none is found in the second-level cache.
 
 mod captured;
 mod cublaslt;

@@ -8,7 +8,7 @@ use super::shapes::Shape;
 use super::workload::PeerBuffers;
 use crate::Outcome;
 
-/// What the kernel computes from `x` (the product), `bias` and `other`.
+/// The kernel's computation from `x` (the GEMM's result), `bias` and `other`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text {
     pub(crate) expression: &'static str,

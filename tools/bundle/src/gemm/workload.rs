@@ -84,7 +84,7 @@ impl Workload {
         self.output_bytes()
     }
 
-    /// The same of whatever runs on the first set.
+    /// The outputs of any code that runs on the first set.
     pub(crate) fn outputs_of(&self, run: impl FnOnce() -> Outcome<()>) -> Outcome<Vec<Vec<u8>>> {
         self.poison_outputs()?;
         run()?;
@@ -120,8 +120,8 @@ impl Set {
 }
 
 impl Workload {
-    /// After run number 0: a description of the first wrong element among those that are checked, a part of two whole
-    /// rows of every tensor output, compared with the f64 reference.
+    /// After run number 0: describes the first wrong element, compared with the f64 reference. It checks a part of two
+    /// whole rows of every tensor output.
     pub(crate) fn first_wrong(&self, gemm: &Gemm, arithmetic: Arithmetic) -> Outcome<Option<String>> {
         let set = &self.sets[0];
         let Shape { m, n, k, element, .. } = self.shape;

@@ -180,7 +180,7 @@ pub(super) struct Set {
     /// `[lines, length]`, for any layout in memory.
     inputs: Vec<DeviceTensor>,
     output: DeviceTensor,
-    /// The same in the form that the kernel takes.
+    /// The inputs in the form that the kernel takes.
     given: Vec<DeviceTensor>,
     taken: DeviceTensor,
 }

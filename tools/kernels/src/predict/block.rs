@@ -1,7 +1,7 @@
 //! One block of a kernel on its multiprocessor, event by event: the producer fills a ring of stages, teams of consumers
 //! multiply and run their epilogues in turns, and the last stores drain.
 
-/// What the parts of a block's work take, in clocks of the multiprocessor.
+/// Durations of the parts of a block's work, in clocks of the SM.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pace {
     /// From the launch to the block's first instruction.
@@ -16,7 +16,7 @@ pub(crate) struct Pace {
     pub(crate) product: f64,
     /// From a stage's last product until the stage is free, and until sums are complete.
     pub(crate) release: f64,
-    /// What a tile takes beside its products, with the team alone.
+    /// The epilogue's time beside its MMAs, with the team alone.
     pub(crate) epilogue: f64,
     /// From the last store until it is seen.
     pub(crate) drain: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Pace {
     pub(crate) tiles: Vec<usize>,
 }
 
-/// What a stretch of time is spent on.
+/// The kind of work in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Launch,
@@ -156,8 +156,7 @@ impl Timeline {
     }
 }
 
-/// Of the clocks between two times: those in which a tile's products are under way, those in which only an epilogue is,
-/// and the others.
+/// Divides the clocks between two times: a tile's MMAs are under way, only an epilogue is, or neither.
 fn split(events: &[Event], from: f64, to: f64) -> (f64, f64, f64) {
     let mut times: Vec<f64> =
         events.iter().flat_map(|e| [e.begin, e.end]).filter(|t| (from..=to).contains(t)).collect();

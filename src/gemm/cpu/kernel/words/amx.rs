@@ -1,13 +1,13 @@
 //! A block of the product by Intel's Advanced Matrix Extensions (AMX). Its registers have 16 lines of 16 words; one
 //! instruction multiplies two of them, 16 rows of A by 16 columns of B along 16 words of K.
 //!
-//! B's words are read from their [panels](super::pack) as they lie. A's rows are read in place if a panel has so few
-//! columns that they are needed once. Otherwise 32 rows at a time are copied to tiles without gaps, where lines are
-//! aligned and do not displace each other from the first-level cache. If K ends within 16 words, the rest is zeros.
+//! B's words are read from their [panels](super::pack) as they lie. A's rows are read in place if a panel's few columns
+//! need them once. Otherwise 32 rows at a time are copied to tiles without gaps. Lines are aligned there, and do not
+//! displace each other from the first-level cache. If K ends within 16 words, the rest is zeros.
 //!
 //! # Order of the sums
-//! 8-bit integers are summed exactly. Of 16 words of bf16s, even and odd places are summed apart, in the order of K,
-//! each product added in one rounding. Then both sums are added, and the result is added to the sum so far. (Intel 64
+//! 8-bit integers are summed exactly. For 16 words of bf16s, even and odd places are summed apart, in the order of K,
+//! each product added in one rounding. Then both sums are added, and the result is added to the running sum. (Intel 64
 //! and IA-32 Architectures Software Developer's Manual, volume 2, `TDPBF16PS`; it takes subnormal numbers for 0, as
 //! `vdpbf16ps` does.)
 
@@ -76,8 +76,8 @@ pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Asks Linux for the registers, which are so large that a process has them only on request; once granted, for all its threads.
-/// (Linux kernel documentation, "Using XSTATE features in user space applications".)
+/// Asks Linux for AMX's registers. They are large, so a process has them only on request; once granted, all its threads
+/// have them. (Linux kernel documentation, "Using XSTATE features in user space applications".)
 #[cfg(target_os = "linux")]
 fn is_permitted() -> bool {
     const REQUEST: libc::c_long = 0x1023;
@@ -91,13 +91,13 @@ fn is_permitted() -> bool {
     false
 }
 
-/// The same as [`block`](super::block()), whose caller has checked the extents.
+/// A [`block`](super::block()) with checked extents.
 pub(super) struct Block<'a, W: Words> {
     pub(super) dot: Dot,
     pub(super) columns: usize,
     pub(super) a: &'a [Rows<'a>],
     pub(super) b: Panels<'a>,
-    /// Those of B's that A has any of.
+    /// The words along K that A has any of.
     pub(super) words: Range<usize>,
     pub(super) to: *mut W::Sum,
     pub(super) stride: usize,
@@ -134,9 +134,9 @@ impl<W: Words> Work for Block<'_, W> {
 struct Memory {
     /// The tiles of rows of A: of the first step all, then of the next.
     a: [u8; HIGH * DEEP * TILE],
-    /// The last words of B, where they are fewer than a tile's.
+    /// The last words of B, if they are fewer than a tile's.
     last: [u8; WIDE * TILE],
-    /// The result, where it isn't whole tiles.
+    /// The result, if it isn't whole tiles.
     to: [u8; HIGH * WIDE * TILE],
     /// The words of one row.
     row: [u8; DEEP * LINE],
@@ -238,7 +238,7 @@ impl Tiles {
 }
 
 impl Lines<'_> {
-    /// The tiles where they lie, if these rows fill them, are as far from each other, and have their words one after another.
+    /// The tiles in place, if these rows fill them, are equally far apart, and have their words one after another.
     #[inline(always)]
     fn in_place(&self, words: &Range<usize>) -> Option<Tiles> {
         let (of, row) = self.rows[0];
@@ -255,7 +255,7 @@ impl Lines<'_> {
         })
     }
 
-    /// Takes these words of lines that lie in tiles into account, and fetches those that follow.
+    /// Takes these words of lines in tiles into account, and prefetches the words after them.
     #[inline(always)]
     unsafe fn seen<W: Words>(&self, words: &Range<usize>, tiles: &Tiles, mut least: Least) -> Least {
         let next = tiles.tile * self.count.div_ceil(LINES).cast_signed();
@@ -275,7 +275,7 @@ impl Lines<'_> {
         least
     }
 
-    /// Writes these words of all rows to tiles, and zeros for those that are missing.
+    /// Writes these words of all rows to tiles, and zeros for missing words.
     #[inline(always)]
     unsafe fn copy<W: Words>(&self, words: Range<usize>, to: *mut u8, row: *mut i32, mut least: Least) -> Least {
         let high = self.count.div_ceil(LINES);
@@ -454,8 +454,8 @@ unsafe fn release() {
     unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
 }
 
-/// The products of some tiles of rows by some of columns, along steps of 16 words, as tiles of `to`, whose lines are that many
-/// bytes apart; where `adds`, added to what is there.
+/// Multiplies tiles of rows by tiles of columns, along `steps` of 16 words. The products are stored as tiles of `to`,
+/// or added if `adds`. Its lines are that many bytes apart.
 #[inline(always)]
 unsafe fn multiply(dot: Dot, shape: [usize; 2], steps: usize, (a, b): (Tiles, Tiles), to: (*mut u8, isize, bool)) {
     // SAFETY: the caller's promise: tiles may be read and written there.

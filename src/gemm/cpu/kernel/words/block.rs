@@ -24,7 +24,7 @@ const TALL: usize = 2 * ROWS;
 /// A's elements, if these are bf16s and words follow each other in memory.
 ///
 /// # Safety
-/// `a` must have the words that it says, which nobody writes meanwhile; the CPU must multiply such words.
+/// `a` must have its words, and nobody writes them meanwhile. The CPU must multiply words of this type.
 ///
 /// # Panics
 /// If the runs end after B's words, or `b` or `to` are too short.
@@ -100,8 +100,8 @@ impl<W: Words> Work for Block<'_, W> {
     }
 }
 
-/// Whether there are so few rows that [`TALL`] of them are all, and so many that these are nearly full: then B is read once, by
-/// half a panel at a time. (More rows than that are not faster so.)
+/// Whether [`TALL`] rows hold all rows, nearly full. B is then read once, by half a panel at a time. (More rows are not
+/// faster this way.)
 fn is_tall(a: &Rows<'_>) -> bool {
     (TALL - 2..=TALL).contains(&a.starts.len()) && a.runs.iter().all(|run| run.of == Of::All)
 }
@@ -147,7 +147,7 @@ impl<W: Words> Block<'_, W> {
                 of: [[W::zero(); WIDE]; HIGH],
                 starts: std::array::from_fn(|i| *starts.add(i.min(high - 1))),
             };
-            // What has been multiplied by a panel is in a cache for the next one.
+            // Words that one panel has been multiplied by are in a cache for the next panel.
             let has_next = a.are_far && column == 0 && first == 0 && row + 2 * high <= a.starts.len();
             let next = if has_next { std::slice::from_raw_parts(starts.add(high), high) } else { &[] };
             let fetched = Fetched { next, is_b: row == 0 };
@@ -192,10 +192,10 @@ impl<W: Words> Block<'_, W> {
     }
 }
 
-/// What is fetched while other words are multiplied.
+/// Words that are fetched while other words are multiplied.
 #[derive(Clone, Copy)]
 struct Fetched<'a> {
-    /// The same words of these rows.
+    /// The next rows, to be fetched at these words.
     next: &'a [*const u8],
     /// B's words further on, which no rows before have brought to a cache.
     is_b: bool,
@@ -254,8 +254,7 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
         }
     }
 
-    /// Adds the products of so many words that follow each other. (Nothing else is in this loop, so that all addresses stay in
-    /// registers.)
+    /// Adds the products of a run of words. (Nothing else is in this loop, so that all addresses stay in registers.)
     #[inline(always)]
     unsafe fn along<const FROM: usize, const TO: usize>(
         &self,

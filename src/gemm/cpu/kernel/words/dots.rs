@@ -14,16 +14,16 @@ use super::{Avx512, LANES, Work};
 /// Rows and columns at a time: their sums, a word of each column and one of a row fill 29 of the 32 registers.
 const ROWS: usize = 6;
 const COLUMNS: usize = 4;
-/// Block shapes for 7 and 8 rows (each column is read once), and for more (rows come from the second-level cache, so more
-/// columns use each of them). (Zen 5, one core, 3072 columns of 768 f32s: 8 rows take 180 µs by this shape, and 190 to 230 by
-/// others.)
+/// Block shapes for 7 and 8 rows (each column is read once), and for more. More rows come from the second-level cache,
+/// so each of them is used by more columns. (Zen 5, one core, 3072 columns of 768 f32s: 8 rows take 180 µs by this
+/// shape, and 190 to 230 by others.)
 const ALL_ROWS: usize = 8;
 const THREE_COLUMNS: usize = 3;
 const MANY_ROWS: usize = 4;
 const SIX_COLUMNS: usize = 6;
-/// One row of f32s is multiplied by one column after another, which are fetched so many bytes ahead, one of other elements by more
-/// columns at a time. (Zen 4, one core, 3072 columns of 768 f32s: 0.12 ms from a shared cache and 0.33 from memory, by four or
-/// eight columns 0.13 and 0.41; of bf16s 0.071 from the cache by eight columns, 0.075 by one.)
+/// One row of f32s is multiplied by one column after another, fetched `AHEAD` bytes ahead. Rows of other elements take
+/// more columns at a time. (Zen 4, one core, 3072 columns of 768 f32s: 0.12 ms from a shared cache and 0.33 from
+/// memory; by four or eight columns 0.13 and 0.41. For bf16s 0.071 from the cache by eight columns, 0.075 by one.)
 const EIGHT_COLUMNS: usize = 8;
 const AHEAD: usize = 4096;
 
@@ -31,8 +31,8 @@ const AHEAD: usize = 4096;
 /// magnitude of B's elements if they are bf16s; `flipped` is what it is for [`pack`](super::pack).
 ///
 /// # Safety
-/// `a` and `b` must have these elements, contiguous along K, which nobody writes meanwhile; the CPU must multiply such
-/// words.
+/// `a` and `b` must have these elements, contiguous along K, and nobody writes them meanwhile. The CPU must multiply
+/// words of this type.
 ///
 /// # Panics
 /// If `to` is too short.
@@ -119,14 +119,14 @@ impl<W: Avx512> Work for Dots<W> {
 }
 
 impl<W: Avx512> Dots<W> {
-    /// Which bytes of a vector are elements, from one along K on that there is.
+    /// The bytes of a vector that are elements, from element `k` on.
     #[inline(always)]
     const fn mask(&self, k: usize) -> u64 {
         let (left, step) = (self.depth - k, LANES * W::ELEMENTS);
         u64::MAX >> (64 - 4 / W::ELEMENTS * if left < step { left } else { step })
     }
 
-    /// B's integers, signed where they were unsigned and the other way round.
+    /// B's integers with the other signedness.
     #[inline(always)]
     unsafe fn flip(&self, x: __m512i) -> __m512i {
         // Only words of four elements are integers.
@@ -152,7 +152,7 @@ impl<W: Avx512> Dots<W> {
         }
     }
 
-    /// Of one row of f32s and [`COLUMNS`], one column after another.
+    /// Multiplies one row of f32s by [`COLUMNS`] columns, one after another.
     #[inline(always)]
     unsafe fn of_one_row(&self, column: usize) {
         let step = LANES * W::ELEMENTS;

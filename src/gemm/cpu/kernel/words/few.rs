@@ -100,7 +100,7 @@ impl Few {
                 *mask = if count == 0 { 0 } else { u32::MAX >> (WIDE - count) };
             }
             let mut least = least;
-            // Of the columns in the lower and the upper half of each quarter of a vector.
+            // The columns in the lower and the upper half of each quarter of a vector.
             let mut sums = [[[Bf16::zero(); 2]; VECTORS]; HIGH];
             for k in (0..self.depth).step_by(2) {
                 let is_pair = k + 1 < self.depth;

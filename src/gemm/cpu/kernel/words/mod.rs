@@ -21,9 +21,9 @@
 //! least once for each word. ([`dots`] and [`widened`] sum in a vector's lanes, which are then added; [`amx`] sums in
 //! parts of sixteen words, even and odd places apart.)
 //!
-//! `vdpbf16ps` and `tdpbf16ps` take subnormal numbers for 0, and make 0 of subnormal results. So they are used only if
-//! no subnormal number can occur. Every product of two bf16s, and so every sum of products, is a multiple of 2^(e -
-//! 14), if `e` is the sum of the operands' least exponents. If that is at least 2^-126, no result is subnormal.
+//! `vdpbf16ps` and `tdpbf16ps` take subnormal numbers for 0, and make 0 of subnormal results. They are used only if no
+//! subnormal number can occur. Let `e` be the sum of the operands' least exponents. Every product of two bf16s, and
+//! every sum of products, is a multiple of 2^(e - 14). If that is at least 2^-126, no result is subnormal.
 //! [`Magnitude`] tells, and the caller multiplies other operands by another method. (Intel 64 and IA-32 Architectures
 //! Software Developer's Manual, volume 2, `VDPBF16PS`.)
 
@@ -124,7 +124,7 @@ pub(in crate::gemm::cpu) trait Work {
 /// How words are multiplied, sixteen at a time.
 ///
 /// # Safety
-/// The functions need a CPU that multiplies such words; all but the first are inlined into its work.
+/// The functions need a CPU that multiplies these words; all but the first are inlined into its work.
 pub(in crate::gemm::cpu) trait Words: Copy {
     /// A sum.
     type Sum: bytemuck::Pod + std::ops::AddAssign + std::fmt::Debug;
@@ -138,19 +138,19 @@ pub(in crate::gemm::cpu) trait Words: Copy {
     const DROPS_SUBNORMALS: bool;
     /// Vectors of a panel that is not the last, if tiles don't multiply it: with [`ROWS`] rows, their sums nearly fill the registers.
     const VECTORS: usize;
-    /// The instruction that multiplies tiles of such words.
+    /// The instruction that multiplies tiles of these words.
     const AMX: Option<amx::Dot>;
 
-    /// The same, if this CPU has it.
+    /// [`AMX`](Self::AMX), if this CPU has it.
     fn tiles() -> Option<amx::Dot> {
         Self::AMX.filter(|dot| dot.is_there())
     }
 
-    /// Does work that is compiled for a CPU that multiplies such words.
+    /// Does work that is compiled for a CPU that multiplies these words.
     unsafe fn compiled_for<W: Work>(work: W) -> W::Output;
     /// See [`pack()`].
     unsafe fn pack(from: Source, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents;
-    /// The same word in all lanes.
+    /// One word in all lanes.
     unsafe fn splat(word: i32) -> Self::Vector;
     unsafe fn load(at: *const i32) -> Self::Vector;
     /// No terms.
@@ -172,13 +172,13 @@ pub(in crate::gemm::cpu) trait Avx512: Words<Vector = __m512i> {
     /// The bits of a word that are a bf16, or the upper half of an f32, without their signs; none if it is of other elements.
     const UPPER_HALVES: i32;
 
-    /// The same bits.
+    /// The sums as bits.
     fn bits(x: Self::Sums) -> __m512i;
-    /// The same bits.
+    /// The sums with these bits.
     fn of_bits(x: __m512i) -> Self::Sums;
 }
 
-/// The first lanes, at most `count`, of which there is one at least.
+/// The first lanes: at least one, at most `count`.
 #[inline(always)]
 fn mask(count: usize) -> u16 {
     u16::MAX >> (LANES - count.min(LANES))
@@ -246,7 +246,7 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn dot($to: $sums, $a: __m512i, $b: __m512i) -> $sums {
-                // SAFETY: the caller's promise; the types are all 512 bits, of which all values are allowed.
+                // SAFETY: the caller's promise; the types are all 512 bits, and all their values are allowed.
                 unsafe { $dot }
             }
 
@@ -288,13 +288,13 @@ macro_rules! words {
 /// The bits of f32s.
 #[inline(always)]
 fn bits_of(x: __m512) -> __m512i {
-    // SAFETY: both types are 512 bits, of which all values are allowed.
+    // SAFETY: both types are 512 bits, and all their values are allowed.
     unsafe { transmute(x) }
 }
 
 #[inline(always)]
 fn floats_of(x: __m512i) -> __m512 {
-    // SAFETY: both types are 512 bits, of which all values are allowed.
+    // SAFETY: both types are 512 bits, and all their values are allowed.
     unsafe { transmute(x) }
 }
 

@@ -54,8 +54,8 @@ impl Run {
     }
 }
 
-/// Rows of A, which begin anywhere and have the same runs of words. What is between the runs counts as 0, where B must be finite,
-/// and so does what only other rows of the same block have.
+/// Rows of A, with the same runs of words; each row may begin anywhere. Gaps between the runs count as 0, and so do
+/// runs that only other rows of the block have. B must be finite there.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct Rows<'a> {
     /// Where each of them begins.
@@ -76,7 +76,7 @@ impl<'a> Rows<'a> {
         Self { starts, runs, word, places: None, are_far: false }
     }
 
-    /// How many bytes the first of these words of B's is from where each row begins, if one run of all rows has them.
+    /// The offset in bytes of the first of these words of B from each row's start, if one run of all rows has them.
     pub(super) fn offset(&self, words: &Range<usize>) -> Option<isize> {
         let [run] = self.runs else { return None };
         let has_all = run.of == Of::All && run.first <= words.start && words.end <= run.first + run.length;

@@ -26,7 +26,7 @@ use super::{Avx512, LANES, Words, Work};
 pub(super) const VECTORS: usize = 4;
 pub(super) const VECTORS_OF_TILES: usize = 2;
 
-/// Columns of which panels are whole, except the last.
+/// Columns of a whole panel; only the last panel may have fewer.
 pub(in crate::gemm::cpu) const PANEL: usize = VECTORS * LANES;
 
 /// Columns (of A: rows) of a panel that is not the last.
@@ -59,7 +59,7 @@ impl Source {
 pub(in crate::gemm::cpu) struct Magnitude(u16);
 
 impl Magnitude {
-    /// Of no numbers but 0.
+    /// No numbers but 0.
     pub(in crate::gemm::cpu) const NONE: Self = Self(u16::MAX);
 
     /// As [`pack`] gave it.
@@ -71,8 +71,8 @@ impl Magnitude {
         self.0
     }
 
-    /// Whether all products of such numbers with those of the other least magnitude, and all sums of them, are free of
-    /// subnormal numbers. (The module says why.)
+    /// Whether all products with numbers of the other least magnitude, and all sums of them, are free of subnormal
+    /// numbers. (The module says why.)
     pub(in crate::gemm::cpu) fn has_normal_products(self, other: Self) -> bool {
         // With a bias of 127 each; 14 bits follow the first one of a product of two significands.
         const LEAST: u16 = 2 * 127 - 126 + 14;
@@ -111,7 +111,7 @@ impl Least {
     }
 }
 
-/// What is known of the elements of panels.
+/// Facts about the elements of panels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::gemm::cpu) struct Contents {
     /// If they are bf16s.
@@ -121,17 +121,17 @@ pub(in crate::gemm::cpu) struct Contents {
 }
 
 impl Contents {
-    /// Of both.
+    /// The facts that hold for both.
     pub(in crate::gemm::cpu) fn and(self, other: Self) -> Self {
         Self { least: self.least.min(other.least), are_finite: self.are_finite && other.are_finite }
     }
 }
 
-/// What has been seen of words.
+/// The extremes of the words so far.
 #[derive(Clone, Copy)]
 struct Seen {
     least: Least,
-    /// Of the upper halves of f32s, and of bf16s, the greatest magnitude.
+    /// The greatest magnitude of bf16s, or of the upper halves of f32s.
     greatest: __m512i,
 }
 
@@ -169,12 +169,12 @@ pub(in crate::gemm::cpu) fn panel_words(columns: usize, words: usize) -> usize {
     columns.next_multiple_of(LANES) * words
 }
 
-/// Writes panels of the `depth`×`columns` elements of a source; gives what is known of them. With
-/// `flipped`, the first bit of every element is changed: signed integers become unsigned ones that are greater by 128,
-/// and the other way round. (What is missing at the end of K is then 128, and counts for nothing where A has 0 there.)
+/// Writes panels of the `depth`×`columns` elements of a source; gives facts about the elements. With `flipped`, the
+/// first bit of every element is changed: signed integers become unsigned ones, greater by 128, and the other way
+/// round. (Padding at the end of K is then 128. It counts for nothing, because A has 0 there.)
 ///
 /// # Safety
-/// The elements must be readable, and nobody writes them meanwhile; the CPU must multiply such words.
+/// The elements must be readable, and nobody writes them meanwhile; the CPU must multiply words of this type.
 pub(in crate::gemm::cpu) unsafe fn pack<W: Words>(
     from: Source,
     depth: usize,
@@ -188,7 +188,7 @@ pub(in crate::gemm::cpu) unsafe fn pack<W: Words>(
     unsafe { W::pack(from, [depth, columns], flipped, to) }
 }
 
-/// The same, by AVX-512's instructions, to exactly as many words.
+/// [`pack`] by AVX-512's instructions, to exactly as many words.
 pub(super) unsafe fn avx512<W: Avx512>(
     from: Source,
     [depth, columns]: [usize; 2],
@@ -301,7 +301,7 @@ impl<W: Avx512> Pack<'_, W> {
         }
     }
 
-    /// Of columns that are contiguous along K.
+    /// Words of columns that are contiguous along K.
     #[inline(always)]
     unsafe fn of_columns(&self, k: usize, column: usize, deep: usize, wide: usize) -> [__m512i; LANES] {
         let mask = u64::MAX >> (64 - deep * Self::BYTES);
@@ -309,7 +309,7 @@ impl<W: Avx512> Pack<'_, W> {
         unsafe {
             let mut columns = [_mm512_setzero_si512(); LANES];
             for (j, to) in columns.iter_mut().enumerate() {
-                // A column that there isn't is the last one, of which nothing is read.
+                // A missing column is replaced by the last one, and nothing is read.
                 let at = self.from.at(k, column + j.min(wide - 1));
                 _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD).cast());
                 *to = _mm512_maskz_loadu_epi8(if j < wide { mask } else { 0 }, at.cast());
@@ -337,7 +337,7 @@ impl<W: Avx512> Pack<'_, W> {
         }
     }
 
-    /// Of rows that are contiguous along N.
+    /// Words of rows that are contiguous along N.
     #[inline(always)]
     unsafe fn of_rows(&self, k: usize, column: usize, deep: usize, wide: usize) -> [__m512i; LANES] {
         let mask = u16::MAX >> (LANES - wide);
@@ -365,7 +365,7 @@ impl<W: Avx512> Pack<'_, W> {
         }
     }
 
-    /// Of elements anywhere.
+    /// Words of elements anywhere.
     #[inline(always)]
     unsafe fn of_elements(&self, k: usize, column: usize, deep: usize, wide: usize) -> [__m512i; LANES] {
         let mut words = [[0u8; 4 * LANES]; LANES];
@@ -395,7 +395,7 @@ impl<W: Avx512> Pack<'_, W> {
 unsafe fn pairs_of([even, even_2, odd, odd_2]: [__m512i; VECTORS]) -> [__m512i; VECTORS] {
     // SAFETY: the caller's promise: the CPU has the instructions.
     unsafe {
-        // Of every eight columns the first four, and the last.
+        // The first four of every eight columns, and the last four.
         let (low, high) = (_mm512_unpacklo_epi16(even, odd), _mm512_unpackhi_epi16(even, odd));
         let (low_2, high_2) = (_mm512_unpacklo_epi16(even_2, odd_2), _mm512_unpackhi_epi16(even_2, odd_2));
         let first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
@@ -416,7 +416,7 @@ unsafe fn fours_of([a, b, c, d]: [__m512i; VECTORS]) -> [__m512i; VECTORS] {
     unsafe {
         let (low, high) = (_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
         let (low_2, high_2) = (_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d));
-        // Of every 16 columns the first four, and so on.
+        // The first four of every 16 columns, and so on.
         quarters([
             _mm512_unpacklo_epi16(low, low_2),
             _mm512_unpackhi_epi16(low, low_2),
@@ -468,7 +468,7 @@ pub(super) unsafe fn transpose(x: [__m512i; LANES]) -> [__m512i; LANES] {
     }
 }
 
-/// The least magnitude of so many bf16s of each row, from some bytes after where it begins on.
+/// The least magnitude of `length` bf16s of each row, from `offset` bytes after its start.
 ///
 /// # Safety
 /// As for [`pack`], of words of bf16s.

@@ -12,8 +12,8 @@ pub(super) fn shares(rows: usize, most: usize) -> impl Iterator<Item = Range<usi
     (0..times).map(move |time| time * rows / times..(time + 1) * rows / times)
 }
 
-/// The row of B to fetch while row `k` of so many is multiplied, and the column from which on: of the same columns, or one of the
-/// first rows of the columns after these.
+/// The row of B to fetch while row `k` is multiplied, and the column to fetch from. It is a row of these columns, or
+/// one of the first rows of the next columns.
 #[inline(always)]
 pub(super) const fn ahead(k: usize, depth: usize, columns: &Range<usize>) -> (usize, usize) {
     let row = k + AHEAD;

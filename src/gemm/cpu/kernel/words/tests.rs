@@ -23,7 +23,7 @@ struct Operand {
 }
 
 impl Operand {
-    /// Of values from `least` on; `write` makes an element of a value.
+    /// An operand with values from `least` on; `write` makes an element of a value.
     fn new(
         [deep, wide]: [usize; 2],
         order: Order,
@@ -96,7 +96,7 @@ where
             let word = panel_words(high, 1) * 4;
             let panel = &of_a[panel_words(first, words)..];
             let at = |row: usize, place: usize| panel.as_ptr().wrapping_add(place * word / 4 + row).cast();
-            // What it says of two runs in one call, and of a third one in another, is the whole.
+            // Two runs in one call and a third one in another make up the whole.
             let [one, two] = [words / 4, words / 2];
             let panels = Panels { words: &of_b, deep: words };
             let starts: Vec<*const u8> = (0..high).map(|row| at(row, 0)).collect();
@@ -156,7 +156,7 @@ where
     compare(&to, (a, b), columns, off, "dot products");
 }
 
-/// Whether `to`, which was 1, has the products of all rows and so many columns, in rows that are two longer.
+/// Whether `to`, which was 1, has the products of all rows and `columns` columns, in rows that are two longer.
 fn compare<S: bytemuck::Pod>(to: &[S], (a, b): (&Operand, &Operand), columns: usize, off: i64, what: &str) {
     let stride = columns + 2;
     for (at, &x) in to.iter().enumerate() {
@@ -199,7 +199,7 @@ fn widened(order: Order, extents: [usize; 2], seed: usize) -> [Operand; 3] {
     ]
 }
 
-/// Those that this CPU widens in registers by: with AVX-512, and without.
+/// The instruction sets by which this CPU widens in registers: with AVX-512, and without.
 fn instruction_sets() -> impl Iterator<Item = bool> {
     [(true, multiplies_f32()), (false, multiplies_halves())].into_iter().filter(|(_, has)| *has).map(|(set, _)| set)
 }

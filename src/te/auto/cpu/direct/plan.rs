@@ -10,7 +10,7 @@ use crate::te::auto::cpu::elements::{Affine, Elements};
 use crate::te::auto::cpu::fold::{Combine, FromMemory, Rows};
 use crate::te::auto::cpu::registers::{Registers, by_class};
 
-/// What is combined directly, and how.
+/// A reduction of elements that vector code combines straight from memory.
 pub(in crate::te::auto) struct Direct {
     pub(super) values: Vec<Value>,
     /// The number of registers of every class, for the lanes.

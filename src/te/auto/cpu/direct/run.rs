@@ -18,7 +18,8 @@ use crate::te::error::TeError;
 /// The number of neighbouring outputs in a task: their lanes stay in a near cache, and a row of them is long enough for
 /// the CPU's prefetcher.
 const WIDTH: i64 = 1 << 14;
-/// The same if all rows are combined in one pass: the lanes then stay in the first-level cache until they are stored.
+/// Fewer rows than `FEW` are combined in one pass. A task then has `NARROW` outputs: their lanes stay in the
+/// first-level cache until they are stored.
 const FEW: i64 = 8;
 const NARROW: i64 = 1 << 12;
 /// The number of elements of all outputs of a task. If something is computed from each element again, they should be in
@@ -207,7 +208,7 @@ impl Job {
         Ok(())
     }
 
-    /// Combines elements where lanes are outputs.
+    /// Combines elements if lanes are outputs.
     ///
     /// # Safety
     /// Nobody may write what is read during the call.
@@ -236,7 +237,7 @@ impl Job {
         }
     }
 
-    /// Combines elements where lanes share an output, whose elements are contiguous. The first lanes of `sums` must
+    /// Combines elements if lanes share an output and its elements are contiguous. The first lanes of `sums` must
     /// hold the identities, and get the totals.
     ///
     /// # Safety
@@ -276,7 +277,7 @@ impl Job {
         }
     }
 
-    /// Combines elements where lanes share an output. If outputs are interleaved, the chunk's first one stands for all.
+    /// Combines elements if lanes share an output. If outputs are interleaved, the chunk's first one stands for all.
     ///
     /// # Safety
     /// Nobody may write what is read during the call.

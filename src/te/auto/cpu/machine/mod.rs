@@ -1,9 +1,9 @@
 //! Steps as machine code. If all points of a strip are neighbours in memory, their steps become one loop from memory to
 //! memory, whatever their number. All other steps run one by one, with the same bits.
 //!
-//! `lane::machine` (steps → the computation of a lane) → `point_loop` (and where lanes are) → `of_job` (the loops of a
-//! reduction), `walk` (loops over the elements of neighbouring outputs, for [columns](super::columns)) and `whole_rows`
-//! (a chain of reductions along rows as one loop over rows).
+//! `lane::machine` turns steps into the computation of a lane; `point_loop` adds where lanes are. From this, `of_job`
+//! makes the loops of a reduction. `walk` makes loops over the elements of neighbouring outputs, for
+//! [columns](super::columns). `whole_rows` makes one loop over rows of a chain of reductions.
 
 mod of_job;
 mod point_loop;
@@ -33,7 +33,7 @@ pub(super) struct Awaited {
     code: MachineCode,
     /// The points of a run.
     points: i64,
-    /// Those of all runs so far; `None` if it has paid.
+    /// The points of all runs so far; `None` if it has paid.
     so_far: Option<i64>,
 }
 

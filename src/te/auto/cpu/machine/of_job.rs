@@ -6,7 +6,7 @@ use crate::lane::Step;
 use crate::te::auto::cpu::job::Job;
 
 impl Job {
-    /// What machine code does of it. If its lanes are outputs, these are divided into `strips`, or into its own.
+    /// The job's loops in machine code. If its lanes are outputs, these are divided into `strips`, or into its own.
     pub(in crate::te::auto::cpu) fn machine_loops(&self, strips: Option<Strips>) -> MachineLoops {
         if self.tree.across {
             return MachineLoops { columns: self.columns(strips), ..MachineLoops::default() };

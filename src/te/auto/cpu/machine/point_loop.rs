@@ -29,7 +29,7 @@ pub(super) enum Binding {
     Strip(Register),
     /// The one lane of a register that is the same for all points.
     Uniform(Register),
-    /// The lanes of an output in a register, of which every point takes the next one.
+    /// The lanes of an output in a register; every point takes the next one.
     Cyclic(Register),
     /// Values that are kept for the outputs of points.
     Kept,
@@ -98,12 +98,12 @@ impl<'a> Builder<'a> {
         Self { program, elements, moving, lowering, bindings, gathered: None, chooses: false, is_short: false }
     }
 
-    /// The same, for a caller that puts elements that are no neighbours into registers' lanes.
+    /// This builder, for a caller that puts elements that are not neighbours into registers' lanes.
     pub(in crate::te::auto::cpu) fn gathering(self) -> Self {
         Self { gathered: Some(Vec::new()), ..self }
     }
 
-    /// The same, for a caller that finds the rows that indices choose.
+    /// This builder, for a caller that finds the rows that indices choose.
     pub(super) fn choosing(self) -> Self {
         Self { chooses: true, ..self }
     }
@@ -165,7 +165,7 @@ impl<'a> Builder<'a> {
         Some(argument)
     }
 
-    /// Sets what [`state`](Self::state) gave to the value of another register, where a condition holds.
+    /// Sets a [`state`](Self::state) to the value of another register, if a condition holds.
     pub(in crate::te::auto::cpu) fn set_state(
         &mut self,
         argument: usize,
@@ -184,7 +184,7 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// Steps, whose operands are known registers, constants, or what is read for each point.
+    /// Adds steps. Their operands are known registers, constants, or reads of each point.
     pub(in crate::te::auto::cpu) fn steps(&mut self, steps: &[Step]) -> Option<()> {
         for step in steps {
             for operand in step.operands() {
@@ -208,7 +208,7 @@ impl<'a> Builder<'a> {
         Some(value)
     }
 
-    /// What is read for each point.
+    /// A value that is read for each point.
     fn input(&mut self, register: Register) -> Option<Typed> {
         let (moving, _) = self.levels();
         if let Some((axis, least)) = self.elements.axis(register) {
@@ -294,7 +294,7 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// What the elements of an axis, a constant or a read are in the code, as 32 bits.
+    /// The elements of an axis, a constant or a read in the code, as 32 bits.
     pub(super) fn bits_of(&mut self, register: Register) -> Option<Value> {
         let value = self.value(register)?;
         Some(self.lowering.bits(register.class, value))
@@ -312,7 +312,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// A register whose value is computed of what earlier stages of a row program have left.
+    /// A register with a value that is computed from results of earlier stages of a row program.
     pub(super) fn total(&mut self, register: Register, of: impl FnOnce(&mut Body) -> Option<Typed>) -> Option<()> {
         let value = of(&mut self.lowering.body)?;
         self.lowering.set(register, value);
@@ -371,8 +371,8 @@ impl PointLoop {
         unsafe { self.run_rows(tensors, registers, at, count, rows) };
     }
 
-    /// The same for each of some outputs. What is between two of them is little: addresses move by the same distance every
-    /// time.
+    /// [`run`](Self::run) for each of several outputs. From one output to the next, all addresses move by the same
+    /// distance, so little is computed between them.
     ///
     /// # Safety
     /// The conditions of [`PointLoop::run`], for the points of every output.
@@ -406,8 +406,8 @@ impl PointLoop {
         }
         let addresses = &mut addresses[..self.bindings.len()];
         for _ in 0..rows.count {
-            // SAFETY: the caller's promise; reads and outputs have neighbouring elements along the loop, as the builder
-            // has checked, and those of points within the loops are inside their tensors, as the space has checked.
+            // SAFETY: the caller's promise. The builder has checked that reads and outputs have neighbouring elements
+            // along the loop. The space has checked that elements of points within the loops are inside their tensors.
             unsafe { self.kernel.run(addresses, count) };
             for ((address, by), binding) in addresses.iter_mut().zip(&apart).zip(&self.bindings) {
                 match *binding {

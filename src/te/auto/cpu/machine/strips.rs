@@ -13,13 +13,13 @@ pub(in crate::te::auto::cpu) struct MachineLoops {
     pub(in crate::te::auto::cpu) add: Option<PointLoop>,
     /// Computes the outputs of points, along the same loops.
     pub(in crate::te::auto::cpu) apply: Option<PointLoop>,
-    /// Both, where lanes are outputs.
+    /// Both, if lanes are outputs.
     pub(in crate::te::auto::cpu) columns: Option<Columns>,
 }
 
 /// The outputs of a strip are a multiple of those in a cache line.
 const LINE: i64 = 16;
-/// Of fewer outputs, memory would be read in pieces that are too small.
+/// The fewest outputs of a strip: narrower ones would read memory in pieces that are too small.
 pub(in crate::te::auto::cpu) const NARROW: i64 = 128;
 
 /// How outputs are divided into strips of neighbours: each line of them, along the last of the loops, begins with a new one.
@@ -38,10 +38,10 @@ pub(in crate::te::auto::cpu) struct Columns {
     pub(in crate::te::auto::cpu) strips: Strips,
     pub(in crate::te::auto::cpu) add: Walks,
     pub(in crate::te::auto::cpu) apply: Option<Walks>,
-    /// The registers of which a strip has lanes in memory: those that are the same for all elements of an output, and then
+    /// The registers whose lanes a strip has in memory. Values that all elements of an output share come first, then
     /// the state's.
     pub(in crate::te::auto::cpu) registers: Vec<Register>,
-    /// The number of the former.
+    /// The number of shared values.
     pub(in crate::te::auto::cpu) invariant: usize,
 }
 
@@ -64,12 +64,12 @@ impl Strips {
         })
     }
 
-    /// The number of strips of so many outputs, in whole lines.
+    /// The number of strips of `outputs` outputs, in whole lines.
     pub(in crate::te::auto::cpu) const fn count(self, outputs: i64) -> i64 {
         outputs / self.line * ((self.line + self.width - 1) / self.width)
     }
 
-    /// Strips of about the same width, of so many outputs at most. (There must be some.)
+    /// Strips of about the same width, at most `width` outputs. (There must be some.)
     pub(in crate::te::auto::cpu) fn at_most(line: i64, width: i64) -> Self {
         let pieces = (line + width - 1) / width;
         let even = (line + pieces - 1) / pieces;

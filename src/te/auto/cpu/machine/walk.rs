@@ -8,7 +8,7 @@ use crate::lane::Register;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
 
-/// What is computed of each element of some neighbouring outputs, compiled.
+/// The computation for each element of some neighbouring outputs, compiled.
 #[derive(Debug)]
 pub(in crate::te::auto::cpu) struct Walk {
     code: Code,
@@ -32,7 +32,7 @@ enum Source {
     Read(usize),
     /// Elements of an output.
     Written(usize),
-    /// The outputs' lanes of a register, by its number among those that have such.
+    /// The outputs' lanes of a register, by its number among the registers with lanes in memory.
     Lanes(usize),
     /// The value of an axis, less that of its first index.
     Axis(usize, i64),
@@ -110,9 +110,9 @@ impl Walk {
             addresses.push(address);
             apart.push(by);
         }
-        // SAFETY: the caller's promise; reads and outputs have neighbouring elements along the lanes, or one, as the builder
-        // has checked, and those of points within the loops are inside their tensors, as the space has checked. A state's
-        // lanes, and an output that keeps values, are written where they are read.
+        // SAFETY: the caller's promise. The builder has checked that reads and outputs have neighbouring elements along
+        // the lanes, or one. The space has checked that elements of points within the loops are inside their tensors. A
+        // state's lanes, and an output that keeps values, are written where they are read.
         unsafe {
             match &self.code {
                 Code::Rows(kernel) => kernel.run(&mut addresses, &apart, rows),

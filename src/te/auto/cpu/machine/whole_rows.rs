@@ -39,22 +39,23 @@ pub(in crate::te::auto::cpu) struct WholeRows {
     kept: usize,
 }
 
-/// The most elements of a row of two at a time. What two rows read and write stays in the nearest cache.
+/// The most elements of a row if two rows are computed at a time. The reads and writes of both then stay in the nearest
+/// cache.
 const MOST_OF_TWO: usize = 1024;
 
 /// Code for some rows at a time.
 #[derive(Debug)]
 struct Rows {
     kernel: RowKernel,
-    /// For each argument of the code, where it is in the first rows and in which of them, and its distance to the next rows in
-    /// bytes.
+    /// The source of each argument, the first row that it belongs to, and its distance in bytes to the next rows.
     arguments: Vec<(Source, usize)>,
     apart: Vec<isize>,
-    /// The elements of which indices choose rows.
+    /// The elements with rows that indices choose.
     chosen: Vec<Elsewhere>,
 }
 
-/// Elements of which indices choose rows: the number of the job, which of its elements, and in which of the first rows.
+/// Elements with rows that indices choose: the numbers of the job and of its elements, and the first row that they
+/// belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Elsewhere {
     job: usize,
@@ -62,19 +63,19 @@ struct Elsewhere {
     row: usize,
 }
 
-/// What a thread needs to compute rows.
+/// A thread's memory for computing rows.
 pub(in crate::te::auto::cpu) struct Memory {
     kept: Vec<f32>,
-    /// The registers of each reduction, in one lane, where indices choose rows.
+    /// The registers of each reduction, in one lane, if indices choose rows.
     registers: Vec<Registers>,
 }
 
 /// Where an argument is.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// What a reduction reads: its number, which of its elements, and the number of the read.
+    /// A read of a reduction: the numbers of the reduction, of its elements, and of the read.
     Read(usize, usize, usize),
-    /// The same, where an index chooses the row.
+    /// A read of a row that an index chooses.
     Chosen(usize, usize, usize),
     /// An output of a reduction, by their numbers.
     Written(usize, usize),
@@ -104,7 +105,7 @@ impl Total {
 }
 
 impl WholeRows {
-    /// `None` for what is not of this shape, or what vector code doesn't do.
+    /// `None` if the jobs are no chain of this form, or if vector code cannot do them.
     pub(in crate::te::auto::cpu) fn of(jobs: &[Job]) -> Option<Self> {
         let lanes = usize::try_from(jobs.first()?.count()).ok()?;
         let mut making = Making { program: RowProgram::new(lanes), arguments: Vec::new(), kept_in: None, kept: 0 };
@@ -143,11 +144,11 @@ impl WholeRows {
         }
     }
 
-    /// Computes some rows. It fails where an index is outside of a tensor.
+    /// Computes some rows. It fails if an index is outside of a tensor.
     ///
     /// # Safety
-    /// The jobs must be those it was made of, moved to where the tensors are now. Nobody else may write what is read, or access
-    /// what is written of these rows, during the call. The memory must be what [`memory`](Self::memory) gave.
+    /// The jobs must be those it was made of, moved to the present tensors. During the call, nobody else may write
+    /// inputs, or access outputs of these rows. The memory must come from [`memory`](Self::memory).
     pub(in crate::te::auto::cpu) unsafe fn run(
         &self,
         jobs: &[Job],
@@ -187,10 +188,10 @@ impl Rows {
         Some(Self { kernel: RowKernel::compile(program, vectors)?, arguments, apart, chosen })
     }
 
-    /// Computes rows from this one on: so many times those of the code.
+    /// Computes `times` times the code's rows, from this row on.
     ///
     /// # Safety
-    /// The conditions of [`WholeRows::run`]; the memory must have so many elements for each of the rows of one time.
+    /// The conditions of [`WholeRows::run`]; the memory must have `kept` elements for each row of the code.
     unsafe fn run(
         &self,
         jobs: &[Job],
@@ -233,9 +234,9 @@ impl Rows {
                 }
             });
         }
-        // SAFETY: the caller's promise; reads and outputs have neighbouring elements along a row, or one, as the builder has
-        // checked, and those of points within the loops are inside their tensors, as the space has checked; the memory has a
-        // row's elements. An output that keeps values is read where it is written, and no other is read.
+        // SAFETY: the caller's promise. The builder has checked that reads and outputs have neighbouring elements along
+        // a row, or one. The space has checked that elements of points within the loops are inside their tensors. The
+        // memory has a row's elements. An output that keeps values is read where it is written, and no other is read.
         unsafe { self.kernel.run(&mut addresses, &self.apart, times) };
         Ok(())
     }
@@ -353,7 +354,7 @@ impl Making {
         steps: &[Step],
         results: &[Register],
     ) -> Option<Vec<(Register, JitPlace)>> {
-        // What is only handed on needs no stage.
+        // Values that are only handed on need no stage.
         if steps.is_empty() && results.iter().all(|result| known.iter().any(|(register, _)| register == result)) {
             return Some(known.iter().filter(|(register, _)| results.contains(register)).copied().collect());
         }
@@ -406,8 +407,8 @@ impl Making {
     }
 }
 
-/// The output of points whose elements lie as kept values do, if there is one. Each of its elements is written where the kept
-/// value was, after that has been read.
+/// The output of points that lies as kept values do, if there is one. Each of its elements overwrites the kept value
+/// that it is computed from.
 fn kept_in(job: &Job) -> Option<usize> {
     let results = &job.code.apply.as_ref()?.results;
     let is_alike = |place: usize| {

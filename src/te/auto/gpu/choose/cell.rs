@@ -1,5 +1,5 @@
-//! Chooses the kernel of a recurrent cell: whether its state fits a block, how many rows a block has, how many threads
-//! share a column, and whether one launch is faster than a launch for every stage of every step.
+//! Chooses the kernel of a recurrent cell: the rows of a block, and the threads that share a column. It also decides
+//! between one launch, if the state fits a block, and a launch for every stage of every step.
 
 use super::reduce::{LIMIT, power_of_two};
 use crate::te::auto::bind::arguments::Bound;
@@ -59,7 +59,7 @@ pub(in crate::te::auto) struct StagePlan {
 /// A buffer in one run.
 #[derive(Debug)]
 pub(in crate::te::auto) struct BufferPlan {
-    /// Extents of the tensor of which it holds some steps.
+    /// Extents of the tensor; the buffer holds some of its steps.
     pub(in crate::te::auto) extents: Vec<i64>,
     /// Number of elements in a row.
     pub(in crate::te::auto) columns: i64,

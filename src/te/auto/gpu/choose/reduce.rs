@@ -71,7 +71,7 @@ impl Plan {
     }
 }
 
-/// Chooses the kernel. `multiprocessors` is the device's number of SMs; it matters only where the order of the elements
+/// Chooses the kernel. `multiprocessors` is the device's number of SMs; it matters only if the order of the elements
 /// may depend on the device.
 pub(in crate::te::auto) fn choose(
     reduction: &Reduction,
@@ -116,8 +116,8 @@ impl Problem<'_> {
         }
     }
 
-    /// Whether an output's elements are neighbours in rows that indices choose, as those of embedded words are: the last of the
-    /// indices is the innermost axis.
+    /// Whether an output's elements are neighbours in rows that indices choose, as in embeddings: the last index is the
+    /// innermost axis.
     fn has_chosen_rows(&self) -> bool {
         let last = self.inner.last().and_then(|level| Some(self.reduction.axes[level.axis?].var()));
         let mut reads = self.reduction.reads.list.iter().zip(&self.space.reads);

@@ -16,7 +16,7 @@ const THREADS_PER_SM: i64 = 768;
 
 /// The registers of a thread for a tile's elements and maps. The limit lets enough threads run on an SM.
 const TILE_REGISTERS: i64 = 36;
-/// The same for elements of 8 bytes, whose sums take more registers.
+/// The registers for elements of 8 bytes: fewer, because their sums take more registers.
 const TILE_REGISTERS_WIDE: i64 = 28;
 
 /// The most columns of a lane: their states must fit into its registers.
@@ -111,7 +111,7 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// The number of lanes that share columns that are reduced to one.
+    /// The number of lanes that share the columns of one group; the group is reduced to one.
     fn group(&self) -> i64 {
         power_of_two(self.reduced).min(32)
     }
@@ -223,8 +223,8 @@ impl Problem<'_> {
         columns.is_none_or(|columns| time != 0 && time < columns)
     }
 
-    /// The number of steps that are read at once (16 bytes of the narrowest contiguous read), and the number of places
-    /// before the first step that the aligned address of the first read includes.
+    /// The number of steps that are read at once: 16 bytes of the narrowest contiguous read. Then the number of places
+    /// that the aligned address of the first read includes before the first step.
     fn vector(&self) -> (i64, i64) {
         let packed: Vec<usize> = (0..self.pattern.element_reads)
             .filter(|r| self.space.reads[*r].is_some() && self.inner[0].reads[*r] == 1)

@@ -40,7 +40,7 @@ pub(in crate::te::auto) struct StageKey {
     pub(in crate::te::auto) tested: Vec<bool>,
 }
 
-/// Whether a stage takes a parameter. What is not in global memory has no address.
+/// Whether a stage takes a parameter. Values outside global memory have no address.
 fn is_taken(stage: &Stage, field: &Field) -> bool {
     let shared = |read: &usize| matches!(stage.sources[*read], Source::Buffer { .. });
     match field {
@@ -50,7 +50,7 @@ fn is_taken(stage: &Stage, field: &Field) -> bool {
     }
 }
 
-/// Writes the kernel. Its parameters are those of the stages, each list ended by [`Field::Elements`], and then those of
+/// Writes the kernel. Its parameters are the stages' lists, each ended by [`Field::Elements`], and then
 /// [`cell_parameters`].
 pub(in crate::te::auto) fn emit(cell: &Cell, key: &CellKey) -> Result<Emitted, TeError> {
     let mut library = Library::new();

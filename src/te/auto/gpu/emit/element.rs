@@ -22,7 +22,7 @@ struct Text<'f, 'a> {
     context: &'f mut KernelContext<'a>,
     reduction: &'a Reduction,
     key: &'f ReduceKey,
-    /// For a read that several passes have, the place of the first such read.
+    /// The place of the first equal read, for each read that several passes have.
     reads_in_registers: Vec<Option<usize>>,
     /// Values that passes compute from an element and that outputs need again.
     values_in_registers: Vec<KeptValue>,
@@ -75,11 +75,11 @@ pub(in crate::te::auto) fn element_struct<'a>(
     Ok(())
 }
 
-/// For every affine read that several passes have, the place of the first such read.
+/// The place of the first equal read, for each affine read that several passes have.
 pub(in crate::te::auto) fn reads_in_registers(reduction: &Reduction, loops: &Loops) -> Vec<Option<usize>> {
     let mut in_registers: Vec<Option<usize>> = reduction.repeated();
     let list = &reduction.reads.list;
-    // What an index is computed from is needed before anything stays in registers.
+    // The values that an index is computed from are needed before anything stays in registers.
     let is_index =
         |read: usize| list.iter().any(|other| other.indices.iter().chain(&other.guard).any(|x| x.uses(list[read].var)));
     let can = |read: usize| loops.access[read].is_some() && !is_index(read);
@@ -139,14 +139,14 @@ fn values_in_registers(reduction: &Reduction, key: &ReduceKey, in_registers: &[O
     values
 }
 
-/// Whether the computation takes so many instructions that a register for the result is worth it.
+/// Whether the computation takes enough instructions to keep its result in a register.
 fn is_dear(x: &Expr) -> bool {
     let mut dear = false;
     x.visit(&mut |x| dear |= matches!(x.kind(), Kind::Apply(..) | Kind::Call(..)));
     dear
 }
 
-/// The same expression, with every repeated read of an element replaced by the first one.
+/// The expression, with every repeated read of an element replaced by the first one.
 fn firsts(reduction: &Reduction, in_registers: &[Option<usize>], x: &Expr) -> Expr {
     let list = &reduction.reads.list;
     x.substitute(&|var| {

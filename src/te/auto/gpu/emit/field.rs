@@ -28,9 +28,9 @@ pub(in crate::te::auto) enum Field {
     Size(Var),
     /// The least value of an axis.
     Minimum(usize),
-    /// What only kernels of reductions and maps have.
+    /// A parameter of reductions and maps only.
     Reduce(ReduceField),
-    /// What only kernels of scans have.
+    /// A parameter of scans only.
     Scan(ScanField),
     /// Number of elements that a stage of a cell computes: the last parameter of each stage.
     Elements,
@@ -56,9 +56,9 @@ pub(in crate::te::auto) enum ReduceField {
 }
 
 impl ReduceField {
-    /// Those of every kernel.
+    /// Parameters of every kernel.
     pub(in crate::te::auto) const ALL: [Self; 4] = [Self::Outputs, Self::FullOutputs, Self::Chunks, Self::FullChunks];
-    /// Those of a kernel whose blocks share outputs, besides.
+    /// Further parameters of a kernel whose blocks share outputs.
     pub(in crate::te::auto) const SPLIT: [Self; 3] = [Self::Splits, Self::Partials, Self::Counters];
 
     /// Its type in the parameters' struct and its name.

@@ -15,7 +15,7 @@ pub(in crate::te::auto) struct Emitted {
 
 /// A kernel without its definitions.
 pub(super) struct Frame<'f> {
-    /// What it is: ``The map `B` ``.
+    /// The kernel in words: ``The map `B` ``.
     pub(super) what: String,
     /// The name of its file, without the ending.
     pub(super) title: &'f str,
@@ -23,7 +23,7 @@ pub(super) struct Frame<'f> {
     /// The header with the kernel's template.
     pub(super) header: &'f str,
     pub(super) bounds: String,
-    /// What it calls, in namespace `epilogue::te`.
+    /// The function that it calls, in namespace `epilogue::te`.
     pub(super) call: String,
     /// Whether multiply-adds may be contracted.
     pub(super) contract: bool,

@@ -32,7 +32,7 @@ pub(in crate::te::auto) enum Access {
 pub(in crate::te::auto) struct Loops {
     /// For every outer loop, its axis, if the axis' value is used.
     pub(in crate::te::auto) outer: Vec<Option<usize>>,
-    /// The same for every inner loop.
+    /// For every inner loop, its axis, if the axis' value is used.
     pub(in crate::te::auto) inner: Vec<Option<usize>>,
     /// The side whose last loop takes several points at once.
     pub(in crate::te::auto) vector_side: Side,

@@ -39,7 +39,7 @@ pub(in crate::te::auto) struct ScanKey {
     pub(in crate::te::auto) subtiles: u32,
     /// Number of blocks that an SM should run at once; this limits the registers that the compiler uses.
     pub(in crate::te::auto) blocks_at_once: u32,
-    /// Number of steps of the first tile that come before the first step, so that reads of several steps are aligned.
+    /// Number of steps of the first tile that come before the first step; they align reads of several steps.
     pub(in crate::te::auto) shift: u32,
     /// Number of lanes that share columns that are reduced to one; 1 if none are.
     pub(in crate::te::auto) group: u32,
@@ -200,7 +200,7 @@ impl Text<'_, '_> {
         if self.key.loops.access[place].is_some() { When::Ahead } else { self.pattern.when[place] }
     }
 
-    /// The reads of a step that depend on the state before or after it, or on what its columns are reduced to.
+    /// The reads of a step that depend on the state before or after it, or on the total of its columns.
     fn reads_of_state(&mut self, when: When) -> Result<String, TeError> {
         let mut code = Writer::new();
         for place in (0..self.pattern.element_reads).filter(|place| self.time_of(*place) == when).collect::<Vec<_>>() {
@@ -306,7 +306,7 @@ impl Text<'_, '_> {
         Ok(code.value())
     }
 
-    /// For every given step, the reads of it that wait for what its columns are reduced to.
+    /// For every given step, the reads that wait for the total of its columns.
     fn given_by_total(&self) -> Vec<Vec<usize>> {
         self.pattern.given_by_total(|place| self.key.loops.access[place].is_none())
     }

@@ -15,7 +15,7 @@ use crate::te::error::TeError;
 pub(super) struct ReduceKernel {
     device: Device,
     whole: OneLaunch,
-    /// The same in several kernels; empty if that is never better.
+    /// The split into several kernels; empty if that is never better.
     steps: Vec<(OneLaunch, Vec<TensorOrigin>)>,
     intermediates: Intermediates,
 }

@@ -110,7 +110,7 @@ impl ScanLaunch {
 
 impl StepsOfScan for ScanLaunch {
     fn again(&self, _: &Recurrence, _: &Bound<'_>) -> Result<Option<Ran>, TeError> {
-        // What is compiled is found by its key, which follows from the analysis.
+        // The compiled kernel is found by its key, which follows from the analysis.
         Ok(None)
     }
 

@@ -117,7 +117,7 @@ fn values(var: Var, threads: &[Thread], active: &[usize]) -> Vec<Option<Scalar>>
     active.iter().map(|thread| threads[*thread].vars.get(&var).copied()).collect()
 }
 
-/// Gives a variable back the values that it had before the statement that gave it others; it may have had none.
+/// Restores a variable's values from before the statement that changed them; it may have had none.
 fn restore(var: Var, before: Vec<Option<Scalar>>, threads: &mut [Thread], active: &[usize]) {
     for (&thread, value) in active.iter().zip(before) {
         match value {

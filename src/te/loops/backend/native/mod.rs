@@ -126,8 +126,7 @@ impl NativeKernel {
         &self.name
     }
 
-    /// [`NativeKernel::run`] with arguments that are given with their tensors, those that the program was lowered with,
-    /// in any order.
+    /// [`NativeKernel::run`] with arguments given with the tensors that the program was lowered with, in any order.
     ///
     /// # Errors
     /// [`RunError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the

@@ -1,8 +1,8 @@
 //! Bound inference: the part of its tensor that each stage computes, and the memory for it.
 //!
-//! Stages are visited from consumers to producers. A stage that is computed inside a loop of another computes what one
-//! iteration of that loop reads. Loops between that one and the read are relaxed: all of their iterations are included.
-//! For memory that threads share, thread indices are relaxed too, wherever they are bound.
+//! Stages are visited from consumers to producers. If a stage is computed inside a loop of another, it computes what
+//! one iteration of that loop reads. Loops between that one and the read are relaxed: all of their iterations are
+//! included. For memory that threads share, thread indices are relaxed too, wherever they are bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;

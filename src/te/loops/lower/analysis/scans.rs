@@ -8,8 +8,8 @@ use crate::te::expr::tensor::Operation;
 use crate::te::loops::schedule::{Attach, Schedule};
 
 /// # Errors
-/// [`ScanError::Shared`] for a part of two scans; [`ScanError::Outside`] for a stage that reads what exists only
-/// inside a scan's loop, but that the scan's updates don't need.
+/// [`ScanError::Shared`] for a part of two scans; [`ScanError::Outside`] for a stage that reads values of a scan's
+/// loop, although the scan's updates don't need it.
 pub(crate) fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
     let mut parts: Vec<&Arc<Operation>> = Vec::new();
     for scan in schedule.stages.iter().filter_map(|stage| stage.operation().as_scan()) {

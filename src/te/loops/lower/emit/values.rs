@@ -162,9 +162,9 @@ impl Emitter<'_> {
         })
     }
 
-    /// Makes the result of a reduction over threads for the case that there are none, so that no thread could store it:
-    /// the identities or initial values. They are under a test unless the case is certain; `None` if it is impossible.
-    /// The flag tells whether there are never any threads.
+    /// Makes the result of a reduction over threads if there are no threads, so that none could store it: the
+    /// identities or initial values. They are under a test unless the case is certain; `None` if it is impossible. The
+    /// flag tells whether there are never any threads.
     pub(super) fn over_no_threads(
         &mut self,
         index: usize,
