@@ -67,8 +67,9 @@ use super::window::Window;
 /// ```
 ///
 /// **As a transposed convolution**, images `[N, P, Q, K]` and filters `[K, R, S, C]` give outputs with C channels.
-/// Their extents are any from which the window would make P×Q. (PyTorch's `H = (P − 1)·stride − 2·padding + dilation·(R
-/// − 1) + output_padding + 1`.) The epilogue has the bias and the activation.
+/// Their extents are any from which the window would make P×Q. (PyTorch's
+/// `H = (P − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1`.) The epilogue has the bias and the
+/// activation.
 ///
 /// The outputs' gradient is read with zeros around it and, if the window has strides, between its elements. A weight
 /// that is infinite or NaN makes NaN from these zeros. GPUs multiply the zeros: with strides, a run takes the time of a

@@ -39,8 +39,8 @@ pub struct Left<'a> {
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
 ///
-/// It is made from one tensor, or from an array or slice of tensors. `&b` and `[&gate, &up]` both work for an `impl
-/// Into<Right>`:
+/// It is made from one tensor, or from an array or slice of tensors. `&b` and `[&gate, &up]` both work for an
+/// `impl Into<Right>`:
 ///
 /// ```
 /// use epilogue::prelude::*;

@@ -85,13 +85,13 @@ impl<const AXES: usize> Window<AXES> {
         Self { dilation, ..self }
     }
 
-    /// Divides the channels into groups. Each group has its own filters, which read no other channels. Filters are `[K,
-    /// R, S, C / groups]`, and the first `K / groups` filters read the first `C / groups` channels. The number of
+    /// Divides the channels into groups. Each group has its own filters, which read no other channels. Filters are
+    /// `[K, R, S, C / groups]`, and the first `K / groups` filters read the first `C / groups` channels. The number of
     /// groups must divide C and K.
     ///
     /// Arguments have the shapes of a convolution without groups. A `Tensor` is `[N, P, Q, K]` or `[M, K]`. A
-    /// `RowVector`, and the result of a reduction along `Column`, is `[K]`. A `ColumnVector` that is read is `[N, P,
-    /// Q]`.
+    /// `RowVector`, and the result of a reduction along `Column`, is `[K]`. A `ColumnVector` that is read is
+    /// `[N, P, Q]`.
     ///
     /// The GEMM is a batch with one entry for each group, so the epilogue's columns are one group's columns. A
     /// reduction along `Row` leaves `[N, P, Q, groups]` or `[groups, M]`; one along `All` leaves `[groups]`. With

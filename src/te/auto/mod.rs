@@ -137,9 +137,9 @@ pub fn reduce(output: &Tensor) -> Result<Automatic, TeError> {
 ///
 /// An output is a reduction, or one of several values that are reduced together. It may also be computed element by
 /// element from reductions and other tensors. Its axes are those of a result, as for the root of a sum, or also the
-/// reduced ones, as for a softmax. Reductions may read the results of earlier ones at the same axes: `sum(exp(a[i, k] -
-/// largest[i]))`. Reductions that don't need each other are done in one pass over the elements. Between passes, the
-/// elements of a row stay in registers if they fit.
+/// reduced ones, as for a softmax. Reductions may read the results of earlier ones at the same axes:
+/// `sum(exp(a[i, k] - largest[i]))`. Reductions that don't need each other are done in one pass over the elements.
+/// Between passes, the elements of a row stay in registers if they fit.
 ///
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for outputs that are not reductions and don't read any.
