@@ -105,6 +105,7 @@ mod tests {
     use crate::ElementType;
     use crate::evt::{BroadcastClass, TreeBuilder};
     use crate::gemm::Builder;
+    use crate::tuning::{MachineCode, Tuning};
 
     fn builder(device: &Device, m: usize) -> Builder {
         let mut tree = TreeBuilder::new("copied", "remembered.rs");
@@ -155,6 +156,16 @@ mod tests {
         };
         assert_eq!(question(0.0), question(0.0));
         assert_ne!(question(0.0), question(-0.0));
+    }
+
+    #[test]
+    fn a_tuning_is_a_question_of_its_own() {
+        let never = Tuning::new().machine_code(MachineCode::Never);
+        let question = |tuning| builder(&Device::cpu(), 8).tuning(tuning).planner.question();
+        assert_eq!(question(never), question(never));
+        assert_ne!(question(never), question(Tuning::new()));
+        let tuned = builder(&Device::cpu(), 8).tuning(never).plan().expect("a plan");
+        assert_eq!(tuned.inner().operation.tuning, never);
     }
 
     /// The plans that were last asked for are kept, up to the limit.

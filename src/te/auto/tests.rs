@@ -441,3 +441,14 @@ fn code_is_compiled_when_runs_have_had_enough_points() {
         }
     }
 }
+
+#[test]
+fn gpus_refuse_a_tuning() {
+    let a = matrix(ElementType::F32, 8, 8);
+    let output = ops::softmax(&a, 1).expect("it is a float");
+    let device = Device::emulated(epilogue_runtime::Arch::SM_80).expect("a device");
+    let of = |tuning| auto::build(&[&output]).expect("it has a schedule").tuning(tuning).build(&device);
+    let refused = of(by_code(true, false)).expect_err("it is no CPU").to_string();
+    assert!(refused.contains("a tuning on a GPU"), "{refused}");
+    assert!(of(Tuning::new()).is_ok());
+}

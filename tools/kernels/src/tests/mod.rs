@@ -163,6 +163,13 @@ pub(crate) fn generated_part(code: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
+/// The lines in which a text differs from one of as many lines.
+pub(crate) fn differences(before: &str, after: &str) -> String {
+    assert_eq!(before.lines().count(), after.lines().count(), "{after}");
+    let lines = before.lines().zip(after.lines()).enumerate().filter(|(_, (before, after))| before != after);
+    lines.map(|(i, (before, after))| format!("line {}\n- {before}\n+ {after}\n", i + 1)).collect()
+}
+
 /// Integers, positions and truth values, read in every way.
 pub(crate) fn typed(integers: ElementType) -> Tree {
     let mut b = TreeBuilder::new("typed", "typed.rs");
