@@ -18,6 +18,9 @@ pub enum KernelKey {
     Sm80(Sm80Key),
     /// A kernel of the family for sm_90a.
     Sm90(Sm90Key),
+    /// A kernel of a family that only tests have.
+    #[cfg(test)]
+    Toy(super::tests::toy::ToyKey),
 }
 
 /// Knobs that the user set and that one family has.

@@ -32,7 +32,7 @@ pub(crate) const FAMILIES: Families = Families(&[&sm80::Sm80, &sm90::Sm90]);
 pub(crate) struct Families(&'static [&'static dyn Family]);
 
 impl Families {
-    /// Those for a device: all, unless it was [given](Self::give) others.
+    /// The families for a device: all, unless it was [given](Self::give) others.
     pub(crate) fn of(device: &Device) -> Self {
         device.kept::<OnceLock<Self>>().get().copied().unwrap_or(FAMILIES)
     }
@@ -40,6 +40,12 @@ impl Families {
     /// Each of them, the oldest first.
     pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = &'static dyn Family> {
         self.0.iter().copied()
+    }
+
+    /// Gives them to a device for which nothing was planned yet, in place of all.
+    #[cfg(test)]
+    pub(crate) fn give(self, device: &Device) {
+        assert!(device.kept::<OnceLock<Self>>().set(self).is_ok(), "a device has its families once");
     }
 }
 
@@ -55,6 +61,8 @@ impl KernelKey {
         match self {
             Self::Sm80(key) => key,
             Self::Sm90(key) => key,
+            #[cfg(test)]
+            Self::Toy(key) => key,
         }
     }
 

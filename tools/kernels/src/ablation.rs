@@ -72,7 +72,7 @@ fn effect(cases: &[Case<'_>], machine: &Machine) -> Effect {
     effect
 }
 
-/// What tells a number's value on a family's GPU, as steps of the bundle: their names begin with these.
+/// Measurements that tell a number's value on a family's GPU, as steps of the bundle: their names begin with these.
 fn measured_by(family: &dyn Family, name: &str) -> &'static str {
     match name {
         "machine.memory" => "speed/copy",

@@ -1,5 +1,7 @@
 //! Texts and names of kernels of every family.
 
+pub(crate) mod toy;
+
 use epilogue_runtime::{Arch, Device, Output, testing};
 
 use super::sm80::kernel::{Instruction, Sm80Key, Tile};

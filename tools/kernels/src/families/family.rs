@@ -59,10 +59,10 @@ pub(crate) trait Family: Sync {
 
 /// A kernel of a family.
 pub(crate) trait Kernel {
-    /// What distinguishes it from others, as words in the same order for all kernels of the family.
+    /// The choices that distinguish it from others, as words in the same order for all kernels of the family.
     fn choices(&self, arch: Arch) -> Vec<String>;
 
-    /// What its name leaves out, to be appended to it.
+    /// Choices that its name leaves out, to be appended to it.
     fn details(&self) -> String {
         String::new()
     }

@@ -1,4 +1,4 @@
-//! What each knob of a family's kernels gains (a file each), and the measurements to which the cost model's constants are fitted.
+//! The gain of each knob of a family's kernels (a file each), and the measurements to which the cost model's constants are fitted.
 
 mod sm90;
 

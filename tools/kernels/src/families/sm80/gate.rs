@@ -1,4 +1,4 @@
-//! What the machine code of this family's kernels must consist of.
+//! Instructions that this family's kernels must consist of.
 
 use epilogue::gemm::{Float16, Instruction, Sm80Key};
 

@@ -42,8 +42,8 @@ pub(super) fn picked() -> Vec<Subject> {
     wanted.into_iter().filter_map(tile).enumerate().map(of).collect()
 }
 
-/// Kernels of patches, on the largest tiles and on small ones, with every width of copies and every way of sharing K,
-/// which `of_tf32` is for one with TF32; `of` makes the subjects of each.
+/// Kernels of patches, on the largest tiles and on small ones, with every width of copies and every way of sharing K. `of` makes
+/// the subjects of each; `of_tf32` is the way for one with TF32.
 fn with_patches(of_tf32: SplitKind, of: impl Fn(&Sm80Key, Tree) -> Vec<Subject>) -> impl Iterator<Item = Subject> {
     let int8 = Instruction::ALL.into_iter().find(|instruction| matches!(instruction, Instruction::MmaInt8(_)));
     let (bf16, f16) = (Instruction::MmaBf16, Instruction::MmaF16);

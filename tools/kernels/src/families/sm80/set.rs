@@ -124,7 +124,7 @@ fn two_accumulators() -> Vec<Subject> {
     [(128, 256), (128, 128), (64, 64)].into_iter().enumerate().filter_map(of).collect()
 }
 
-/// A product of which positions leave tiles out.
+/// A product whose positions leave tiles out.
 fn masked() -> Option<Subject> {
     let tile = Tile::all(Instruction::MmaBf16).iter().find(|tile| (tile.m, tile.n, tile.k) == (128, 256, 64))?;
     Some(subject(causal(), Sm80Key { b: OperandLayout::packed(Major::K), ..key(Instruction::MmaBf16, *tile) }))

@@ -171,7 +171,7 @@ fn instruction_counts() {
     assert_eq!(count(".local"), 0, "no local memory");
 }
 
-/// Kernels of two accumulators, and products of which positions leave tiles out, are in the set.
+/// Kernels of two accumulators, and products whose positions leave tiles out, are in the set.
 #[test]
 fn two_accumulators_and_masks_are_in_the_covering_set() {
     let count = |name| set::covering().iter().filter(|subject| subject.tree.name() == name).count();

@@ -1,4 +1,4 @@
-//! What the machine code of this family's kernels must consist of, and the registers with which they begin.
+//! Instructions that this family's kernels must consist of, and the registers with which they begin.
 
 use epilogue::evt::ValidTree;
 use epilogue::gemm::sm90::{Sm90Key, Traffic, Within};

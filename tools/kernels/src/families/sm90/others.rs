@@ -29,7 +29,7 @@ fn pick(text: &str) -> Option<Pick> {
     Some(Pick { tile, cluster, stages: None })
 }
 
-/// What a candidate is.
+/// The key of a candidate, and how it shares K.
 fn key(candidate: &Candidate) -> Result<(&Sm90Key, SplitK), Box<dyn Error>> {
     let KernelKey::Sm90(key) = &candidate.key else { return Err("a kernel of another family".into()) };
     Ok((key, candidate.split_k))

@@ -25,7 +25,7 @@ fn of_columns(tree: &Tree, instruction: Wgmma, majors: (Major, Major), n: usize,
     of_product(tree, instruction, majors, Problem::new(4096, n, 4096), request)
 }
 
-/// The same for a product; of groups, M, or K, is what each has.
+/// A kernel as the model completes a request, for a product. Each group has its M, or K.
 pub(super) fn of_product(
     tree: &Tree,
     instruction: Wgmma,
@@ -163,7 +163,7 @@ fn two_accumulators() -> Vec<Subject> {
     set
 }
 
-/// Products of which positions leave tiles out.
+/// Products whose positions leave tiles out.
 fn masked() -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let of = |(rows, columns, schedule, split_k)| {

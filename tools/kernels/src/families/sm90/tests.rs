@@ -75,7 +75,7 @@ fn generated_code_of_bits_random_numbers_and_integers_is_as_committed() {
     expect_file!["../../../../../tests/golden/typed_sm_90a.cu"].assert_eq(&of(&typed(ElementType::I64)));
 }
 
-/// Kernels of two accumulators, and products of which positions leave tiles out, are in the set.
+/// Kernels of two accumulators, and products whose positions leave tiles out, are in the set.
 #[test]
 fn two_accumulators_and_masks_are_in_the_covering_set() {
     let count = |name| set::covering().iter().filter(|subject| subject.tree.name() == name).count();

@@ -1,0 +1,148 @@
+//! The key of a kernel, and its answers.
+
+use std::fmt;
+
+use epilogue_runtime::{Device, Kernel, Launch};
+
+use super::family::Toy;
+use super::{emit, run};
+use crate::ElementType;
+use crate::evt::reference::Multiplication;
+use crate::evt::{Computation, ValidTree};
+use crate::gemm::emit::text::Emitted;
+use crate::gemm::families::KernelKey;
+use crate::gemm::families::family::{Family, FamilyKey};
+use crate::gemm::kernel::device_struct::{OPERAND, PROBLEM};
+use crate::gemm::kernel::parameter_bytes::ParameterBytes;
+use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within};
+use crate::gemm::model::candidate::Candidate;
+use crate::gemm::model::machine::Machine;
+use crate::gemm::model::offer::Offer;
+use crate::gemm::model::repacking::Repacking;
+use crate::gemm::problem::{Left, Major, OperandLayout, OperandView, Problem, Reading};
+use crate::gemm::run::launch::{Filling, Run};
+use crate::gemm::run::sought::{Sought, Wanted};
+
+/// Everything that a kernel of the toy family is generated from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ToyKey {
+    /// The type of A and B.
+    pub(super) element: ElementType,
+    /// The number of products whose columns share the tile's.
+    pub(super) accumulators: usize,
+    /// Whether approximate instructions are allowed.
+    pub(super) fast_math: bool,
+}
+
+impl ToyKey {
+    /// Rows and columns of a tile, of all accumulators together; and of a warp.
+    pub(super) const TILE: (usize, usize) = (32, 32);
+    pub(super) const WARP: (usize, usize) = (16, 32);
+    pub(super) const THREADS: u32 = 64;
+    /// Neighbouring columns of a lane.
+    pub(super) const VECTOR: usize = 4;
+
+    /// Bytes in front of the epilogue's arguments.
+    pub(super) const fn common_bytes(&self) -> usize {
+        OPERAND.bytes() * (1 + self.accumulators) + PROBLEM.bytes()
+    }
+}
+
+impl fmt::Display for ToyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (m, n) = self.tile();
+        write!(f, "FMA {}: {m}x{n}", self.element)
+    }
+}
+
+impl FamilyKey for ToyKey {
+    fn family(&self) -> &'static dyn Family {
+        &Toy
+    }
+
+    fn elements(&self) -> (ElementType, ElementType) {
+        (self.element, self.element)
+    }
+
+    /// The part of the columns that three accumulators leave is not used.
+    fn tile(&self) -> (usize, usize) {
+        (Self::TILE.0, Self::TILE.1 / self.accumulators.next_power_of_two())
+    }
+
+    fn tile_k(&self) -> usize {
+        1
+    }
+
+    fn stages(&self) -> usize {
+        1
+    }
+
+    fn multiplication(&self) -> Multiplication {
+        Multiplication::Exact
+    }
+
+    fn layouts(&self) -> (OperandLayout, OperandLayout) {
+        (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn))
+    }
+
+    fn with(&self, switches: Switches) -> KernelKey {
+        KernelKey::Toy(Self { fast_math: switches.fast_math, ..*self })
+    }
+
+    fn within(&self) -> Option<Within> {
+        None
+    }
+
+    fn fast_math(&self) -> bool {
+        self.fast_math
+    }
+
+    fn reading(&self) -> ReadingShape {
+        ReadingShape::Rows
+    }
+
+    fn estimate(&self, offer: &Offer<'_>, machine: &Machine, split_k: SplitK) -> Option<Candidate> {
+        (split_k == SplitK::None).then(|| run::estimate(*self, &offer.problem, machine))
+    }
+
+    fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str> {
+        Ok(emit::emit(of, (self, views), symbol))
+    }
+
+    fn shape(
+        &self,
+        _tree: &ValidTree,
+        _kernel: &Kernel,
+        _device: &Device,
+        _allowed: u32,
+    ) -> Result<(Launch, Option<u32>), crate::gemm::Error> {
+        Ok((Launch { block: [Self::THREADS, 1, 1], ..Launch::default() }, None))
+    }
+
+    /// K is never shared.
+    fn sum_bytes(&self) -> usize {
+        0
+    }
+
+    fn neighbours(&self) -> usize {
+        Self::VECTOR
+    }
+
+    fn parameter_alignment(&self) -> usize {
+        8
+    }
+
+    fn parameter(&self, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), crate::gemm::Error> {
+        run::parameter(self, run, filling)
+    }
+
+    fn serves(&self, problem: &Problem, _a: Left<'_>, _b: &[OperandView]) -> bool {
+        problem.reading == Reading::Rows
+    }
+
+    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted> {
+        let microseconds = candidate.microseconds + of.later;
+        (of.problem.reading == Reading::Rows)
+            .then(|| Wanted::of(KernelKey::Toy(*self), candidate, Repacking::default(), microseconds))
+    }
+}
