@@ -15,9 +15,11 @@
 //!
 //! A [`RowProgram`] is several bodies in a row: stages that are computed for each row, and pass values on.
 //!
+//! A [`TileKernel`] holds the totals of a tile of outputs in registers, and combines them with element after element.
+//!
 //! `body` (values, in order; `functions` of them, and `apply`, operations by name; `rows`, stages of bodies; `extreme`,
-//! the largest of a row) → `round` (some copies of a body side by side) → `emit` (registers, the loop) and `emit_rows`
-//! (the loop over rows) → `isa` (instructions, in bytes) → `memory` (executable) → `kernel`.
+//! the largest of a row; `tile`, operands of rows and columns) → `round` (some copies of a body side by side) → `emit` (registers, the loop) `emit_rows`
+//! (the loop over rows) and `emit_tile` (the loop over elements) → `isa` (instructions, in bytes) → `memory` (executable) → `kernel`.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "there is no instruction set for this CPU"))]
 
@@ -25,6 +27,7 @@ mod apply;
 mod body;
 mod emit;
 mod emit_rows;
+mod emit_tile;
 mod extreme;
 mod functions;
 mod isa;
@@ -36,6 +39,7 @@ mod memory;
 mod no_kernel;
 mod round;
 mod rows;
+mod tile;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 #[cfg(target_arch = "x86_64")]
@@ -46,9 +50,9 @@ pub(crate) use extreme::Extreme;
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) use kernel::NARROW;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use kernel::{Kernel, RowKernel};
+pub(crate) use kernel::{Kernel, RowKernel, TileKernel};
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use no_kernel::{Kernel, RowKernel};
+pub(crate) use no_kernel::{Kernel, RowKernel, TileKernel};
 pub(crate) use rows::{JitPlace, RowProgram};
 /// The instruction set of this CPU.
 #[cfg(target_arch = "x86_64")]
