@@ -6,6 +6,8 @@
 //! serve all else: operations without vector instructions, work too small to compile for, and other CPUs. Tests compare
 //! the code's bits with theirs.
 //!
+//! Contractions, as products of matrices are, have tiles of outputs in registers (`contraction`).
+//!
 //! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has checked.
 
@@ -14,6 +16,7 @@ mod columns;
 mod compared;
 mod compile;
 mod computed;
+mod contraction;
 mod direct;
 mod elements;
 mod extreme;

@@ -90,7 +90,7 @@ impl Chain {
             _ => None,
         };
         self.jobs.iter_mut().for_each(|job| job.prepare(strips));
-        if let Some(workers) = &mut self.alone {
+        if let Some(workers) = self.alone.as_mut().filter(|_| !self.jobs.iter().any(Job::has_tiles)) {
             return self.jobs.iter().zip(workers).try_for_each(|(job, worker)| {
                 // SAFETY: the caller's promise.
                 unsafe { job.run_outputs(worker, 0..job.count_outputs()) }
