@@ -83,7 +83,8 @@ fn cost(body: &Body, lanes: usize, extents: [usize; 2], shape: TileShape) -> f64
             (false, false) => 0.0,
         };
     }
-    let padded: f64 = extents.iter().zip(own).map(|(all, own)| (all.div_ceil(own) * own) as f64 / *all as f64).product();
+    let padded: f64 =
+        extents.iter().zip(own).map(|(all, own)| (all.div_ceil(own) * own) as f64 / *all as f64).product();
     each.max(IN_FLIGHT) / shape.count() as f64 * padded
 }
 

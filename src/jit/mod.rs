@@ -39,9 +39,9 @@ mod memory;
 mod no_kernel;
 mod round;
 mod rows;
-mod tile;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
+mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 

@@ -130,9 +130,10 @@ impl Job {
             Ok((program, all_elements, sides, code))
         };
         let (mut program, mut elements, sides, mut code) = compiled(None)?;
-        let contraction = roles.as_ref().zip(sides).and_then(|(roles, sides)| {
-            Contraction::of(roles.clone(), sides, &mut code, &program, order)
-        });
+        let contraction = roles
+            .as_ref()
+            .zip(sides)
+            .and_then(|(roles, sides)| Contraction::of(roles.clone(), sides, &mut code, &program, order));
         // The tree of [`Order::Shape`] counts an output's elements, however many loops they are in.
         let counted = order != Order::Shape || inner.len() <= 1;
         let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
@@ -189,14 +190,16 @@ impl Job {
     }
 
     /// Compiles machine code as soon as it pays; called before every run. If lanes are outputs, these are divided into
-    /// `strips`, or into its own.
-    pub(super) fn prepare(&mut self, strips: Option<Strips>) {
-        if self.awaited.pays() {
-            if self.contraction.as_mut().is_some_and(|contraction| contraction.compile(parallel::threads())) {
-                return;
-            }
+    /// `strips`, or into its own. Whether it has tiles from now on.
+    pub(super) fn prepare(&mut self, strips: Option<Strips>) -> bool {
+        if !self.awaited.pays() {
+            return false;
+        }
+        let tiles = self.contraction.as_mut().is_some_and(|contraction| contraction.compile(parallel::threads()));
+        if !tiles {
             self.machine = self.machine_loops(strips);
         }
+        tiles
     }
 
     /// The value of each point that is kept in an output, if lanes are outputs, and the output.

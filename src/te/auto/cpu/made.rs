@@ -72,6 +72,14 @@ impl Made {
         }
     }
 
+    /// Whether the choices have changed since this was asked last.
+    fn has_changed(&mut self) -> bool {
+        match &mut self.work {
+            Work::Chain(chain, _) => chain.has_changed(),
+            Work::Map(_) | Work::Scan(_) => false,
+        }
+    }
+
     /// Runs on the tensors for which it was made, or to which it has been moved. The last `outputs` of them are
     /// written.
     pub(in crate::te::auto) fn run(&mut self, bound: &Bound<'_>, outputs: usize) -> Result<(), TeError> {
@@ -156,6 +164,9 @@ impl CodeCache {
         outputs: usize,
     ) -> Result<Arc<str>, TeError> {
         code.made.run(bound, outputs)?;
+        if code.made.has_changed() {
+            code.choice = code.made.describe().into();
+        }
         let choice = Arc::clone(&code.choice);
         let replaced = lock(&self.0).replace(code);
         drop(replaced);

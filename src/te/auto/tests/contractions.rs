@@ -83,21 +83,16 @@ fn operand(
     value
 }
 
-const TYPES: [ElementType; 6] = [
-    ElementType::F32,
-    ElementType::F32,
-    ElementType::F16,
-    ElementType::BF16,
-    ElementType::I8,
-    ElementType::I32,
-];
+const TYPES: [ElementType; 6] =
+    [ElementType::F32, ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::I8, ElementType::I32];
 
 /// A random contraction over one axis or two, perhaps of batches. Gives whether it was computed by tiles, in each order.
 fn random_contraction(seed: u64) -> [bool; 3] {
     let mut random = fastrand::Rng::with_seed(seed);
-    let (n, k) = ([33, 64, 127, 260][random.usize(..4)], [1, 2, 7, 40, 300, 1100][random.usize(..6)]);
-    let (m, b, l) = ([32, 37, 61][random.usize(..3)], [1, 1, 1, 3][random.usize(..4)], [1, 1, 3][random.usize(..3)]);
-    let (m, k) = if k > 100 { (m.min(37), k / l) } else { (m, k) };
+    let (n, k) = ([33, 64, 97][random.usize(..3)], [1, 2, 7, 40, 60, 1100][random.usize(..6)]);
+    let (m, b, l) = ([32, 37, 41][random.usize(..3)], [1, 1, 1, 2][random.usize(..4)], [1, 1, 3][random.usize(..3)]);
+    // A long axis alone is cut into parts.
+    let (n, b, l) = if k > 1000 { (33, 1, 1) } else { (n, b, l) };
     let (over, second) = (reduce_axis((Expr::int(0), extent(k)), "k"), reduce_axis((Expr::int(0), extent(l)), "l"));
     let mut shapes = Vec::new();
     let made = compute_over([extent(b), extent(m), extent(n)].as_slice(), "C", |axes: &[Axis]| {
@@ -125,7 +120,7 @@ fn random_contraction(seed: u64) -> [bool; 3] {
             4 => &d * &d,
             5 => Expr::apply(Op::Exp, vec![-(&d * &d)]) * w,
             6 => x * y * w + v,
-            _ => Expr::select(i.less(own.0.clone()), x * 0.5, y).max(v),
+            _ => i.less(own.0.clone()).select(x * 0.5, y).max(v),
         };
         let along = if l > 1 { vec![over, second] } else { vec![over] };
         vec![match random.u8(..4) {
@@ -156,7 +151,7 @@ fn random_contraction(seed: u64) -> [bool; 3] {
 #[test]
 fn random_contractions_have_the_same_bits() {
     let mut tiles = [0; 3];
-    let count = 60;
+    let count = 24;
     for seed in 0..count {
         let own = random_contraction(seed);
         (0..3).for_each(|order| tiles[order] += usize::from(own[order]));
@@ -180,7 +175,8 @@ fn product(shape: [usize; 3]) -> (Tensor, Vec<(Tensor, Vec<usize>)>) {
 
 #[test]
 fn exact_products_are_those_of_a_loop() {
-    for (number, shape) in [[67, 131, 53], [4, 300, 7], [1, 2048, 3], [40, 40, 0], [32, 32, 1]].into_iter().enumerate() {
+    for (number, shape) in [[67, 131, 53], [4, 300, 7], [1, 2048, 3], [40, 40, 0], [32, 32, 1]].into_iter().enumerate()
+    {
         let ([m, n, depth], seed) = (shape, number as u64);
         let (output, shapes) = product(shape);
         let (got, choice) = run(&[&output], &shapes, &[m, n], Order::Exact, (true, false, seed));

@@ -40,7 +40,7 @@ use crate::te::auto::order::Order;
 const NEAREST: usize = 16 << 10;
 /// The most rows and columns of a block.
 const BLOCK: usize = 512;
-/// The fewest rows of a block: below, packing columns takes longer than combining them.
+/// The fewest rows or columns of a block: below, packing takes longer than combining.
 const FEWEST: usize = 64;
 /// The number of blocks for each thread, so that all end at about the same time.
 const EACH: usize = 3;
@@ -104,8 +104,12 @@ impl Contraction {
             let mut block = [most(extents[0], BLOCK, rows), most(extents[1], BLOCK, columns)];
             let batches = points(&self.roles.batches()) as usize;
             let blocks = |block: [usize; 2]| batches * extents[0].div_ceil(block[0]) * extents[1].div_ceil(block[1]);
-            while blocks(block) < threads * EACH && threads > 1 && block[0] >= 2 * FEWEST {
-                block[0] = (block[0] / 2).next_multiple_of(rows);
+            while threads > 1 && blocks(block) < threads * EACH {
+                let side = usize::from(block[1] > block[0]);
+                if block[side] < 2 * FEWEST {
+                    break;
+                }
+                block[side] = (block[side] / 2).next_multiple_of(kernel.shape()[side]);
             }
             Tiles { kernel, block, elements: elements.clamp(32, LANES) }
         });

@@ -57,7 +57,14 @@ impl Roles {
         }
         let mut reads: [Vec<usize>; 3] = Default::default();
         for (number, place) in pass.reads.clone().enumerate() {
-            reads[if chosen[number] { 0 } else if last[number] { 1 } else { 2 }].push(place);
+            reads[if chosen[number] {
+                0
+            } else if last[number] {
+                1
+            } else {
+                2
+            }]
+            .push(place);
         }
         Some(Self { outer: outer.into(), rows, columns, reads })
     }

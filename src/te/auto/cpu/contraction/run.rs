@@ -93,14 +93,14 @@ impl Job {
         let tile @ [rows, columns] = tiles.kernel.shape();
         let [down, across] = [block.rows.len().div_ceil(rows), block.columns.len().div_ceil(columns)];
         let lie = Lie { tile, rows: down, totals: self.code.left.len() };
-        let [of_row, of_column] =
-            [&contraction.sides.rows, &contraction.sides.columns].map(|side| side.operands.len());
+        let [of_row, of_column] = [&contraction.sides.rows, &contraction.sides.columns].map(|side| side.operands.len());
         workspace.rows.resize(down * rows * of_row * tiles.elements, 0);
         workspace.columns.resize(across * columns * of_column * tiles.elements, 0);
         workspace.totals.iter_mut().for_each(|totals| totals.resize(down * across * lie.of_tile(), 0));
         for part in 0..self.tree.parts {
             let elements = part_of(0..self.count(), part, self.tree.parts);
-            let Workspace { registers, rows: packed_rows, columns: packed_columns, totals: [totals, all], .. } = workspace;
+            let Workspace { registers, rows: packed_rows, columns: packed_columns, totals: [totals, all], .. } =
+                workspace;
             // SAFETY: the caller's promise.
             unsafe { self.start_block(contraction, registers, block, (lie, totals)) }?;
             for first in elements.clone().step_by(tiles.elements) {
@@ -108,7 +108,8 @@ impl Job {
                 let count = (own.end - own.start) as usize;
                 // SAFETY: the caller's promise; the block and the elements are within the loops.
                 unsafe {
-                    let (of_rows, of_columns) = ((block.batch, block.rows.clone()), (block.batch, block.columns.clone()));
+                    let (of_rows, of_columns) =
+                        ((block.batch, block.rows.clone()), (block.batch, block.columns.clone()));
                     contraction.pack_rows(registers, of_rows, own.clone(), (rows, packed_rows))?;
                     contraction.pack_columns(registers, of_columns, own, (columns, packed_columns))?;
                 }
