@@ -79,6 +79,19 @@ pub(crate) enum Argument {
     Uniform,
     /// The first lane's i32; each lane has one more than the one before.
     Counter,
+    /// An operand of a [tile](super::tile).
+    Tile(TileOperand),
+}
+
+/// An operand of what a tile combines, by its number among those of its kind. All have lanes of 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TileOperand {
+    /// One value for each row.
+    Row(usize),
+    /// A lane for each column.
+    Column(usize),
+    /// The value that elements are combined into.
+    Total(usize),
 }
 
 /// Where a computed value goes.

@@ -10,7 +10,8 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::body::{Argument, Binary, Body, Node, Target, Value};
+use super::body::{Argument, Binary, Body, Node, Target, TileOperand, Value};
+use super::emit_tile::InTile;
 use super::isa::{Address, Counter, Isa, MOST_REGISTERS, Memory, OnTail, Operand, Vector};
 use super::round::Round;
 
@@ -80,8 +81,10 @@ pub(super) struct Emitter<'a, I> {
     pub(super) most_held: usize,
     /// Values that every round shares and that are in a register, too: in those before the states'.
     kept: Vec<(Memory, Vector)>,
-    round: Round,
+    pub(super) round: Round,
     pub(super) row: InRow,
+    /// The tile, if the body is that of one.
+    pub(super) tile: Option<InTile>,
 }
 
 /// The state of a stage of a row program.
@@ -113,7 +116,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         for argument in &body.arguments {
             streams.push(match argument {
                 Argument::Stream { .. } | Argument::Cyclic => Some(registers.next()?),
-                Argument::Uniform | Argument::Counter => None,
+                Argument::Uniform | Argument::Counter | Argument::Tile(_) => None,
             });
         }
         Some(Self {
@@ -127,24 +130,33 @@ impl<'a, I: Isa> Emitter<'a, I> {
             kept: Vec::new(),
             round: Round::default(),
             row: InRow::default(),
+            tile: None,
         })
     }
 
     /// A round of this many vectors.
     pub(super) fn compute_round(&mut self, copies: usize) {
         let is_whole = self.row.tail.is_none();
-        self.round = Round::new(self.body, self.isa.lanes(), &self.homes, copies, is_whole);
+        self.round = self.round_of(copies, is_whole);
         for (home, register) in self.round.homes.iter().zip(&mut self.round.register_of) {
             *register = self.kept.iter().find(|(kept, _)| Some(*kept) == *home).map(|(_, register)| *register);
         }
+        self.place_totals();
         self.ask_ahead(copies);
         self.compute();
+    }
+
+    fn round_of(&self, copies: usize, is_whole: bool) -> Round {
+        match &self.tile {
+            Some(tile) => Round::of_tile(self.body, &self.homes, tile.shape()),
+            None => Round::new(self.body, self.isa.lanes(), &self.homes, copies, is_whole),
+        }
     }
 
     /// Puts values that every round shares into registers, at most this many, the most used first. A round of these copies
     /// must use a value `least_uses` times.
     pub(super) fn keep(&mut self, most: usize, copies: usize, least_uses: usize) {
-        let round = Round::new(self.body, self.isa.lanes(), &self.homes, copies, true);
+        let round = self.round_of(copies, true);
         let mut used: Vec<(Memory, usize)> = Vec::new();
         for ((node, home), uses) in round.nodes.iter().zip(&round.homes).zip(&round.uses) {
             let is_counter =
@@ -247,9 +259,12 @@ impl<'a, I: Isa> Emitter<'a, I> {
     }
 
     fn address(&self, argument: usize, copy: usize) -> Option<Memory> {
+        if self.tile.is_some() {
+            return self.tile_operand(argument, copy);
+        }
         let base = self.streams[argument]?;
         Some(match self.body.arguments[argument] {
-            Argument::Stream { .. } if self.row.once => Memory::First(base),
+            Argument::Stream { .. } if self.row.once => Memory::After(base, 0),
             Argument::Stream { lane, .. } => {
                 let vectors = self.row.position + copy;
                 Memory::Lanes { base, counter: Counter::Lane, bytes: lane.bytes(), vectors }
@@ -267,6 +282,12 @@ impl<'a, I: Isa> Emitter<'a, I> {
             Target::State(number, part) => return self.combine(number, part, copy, from),
             Target::Place(number) => return self.isa.store(from, Memory::Slot(number)),
         };
+        if let Some(total) = self.total(argument, copy) {
+            if total != from {
+                self.isa.load(total, Operand::Vector(from));
+            }
+            return;
+        }
         let Some(to) = self.address(argument, copy) else { return };
         let Argument::Stream { lane, past, .. } = self.body.arguments[argument] else {
             return self.isa.store(from, to);
@@ -329,13 +350,13 @@ impl<'a, I: Isa> Emitter<'a, I> {
         }
     }
 
-    fn hold(&mut self, value: Value, register: Vector) {
+    pub(super) fn hold(&mut self, value: Value, register: Vector) {
         self.round.held[usize::from(register.0)] = Some(value);
         self.round.register_of[value.index()] = Some(register);
     }
 
     /// A register with a value.
-    fn register(&mut self, value: Value) -> Vector {
+    pub(super) fn register(&mut self, value: Value) -> Vector {
         if let Some(register) = self.round.register_of[value.index()] {
             self.round.pinned[usize::from(register.0)] = true;
             return register;
@@ -349,7 +370,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
     }
 
     /// A value where it is.
-    fn operand(&mut self, value: Value) -> Operand {
+    pub(super) fn operand(&mut self, value: Value) -> Operand {
         match (self.round.register_of[value.index()], self.round.homes[value.index()]) {
             (None, Some(home)) => Operand::Memory(home),
             _ => Operand::Vector(self.register(value)),
@@ -363,7 +384,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         match node {
             Node::Constant(_) | Node::Held(_) => return,
             Node::Load(argument) => match self.body.arguments[argument] {
-                Argument::Uniform => return,
+                Argument::Uniform | Argument::Tile(TileOperand::Total(_)) => return,
                 Argument::Counter => self.count(place, value),
                 _ => self.load(argument, self.round.copies[place], value),
             },
@@ -384,6 +405,9 @@ impl<'a, I: Isa> Emitter<'a, I> {
 
     /// A value that an instruction computes of others.
     fn instruction(&mut self, node: &Node, place: usize) {
+        if self.add_product(node, place).is_some() {
+            return;
+        }
         let form = self.isa.form(node);
         let (mut values, arity) = node.operands();
         if let Node::Binary(op, a, b) = node {
@@ -415,7 +439,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         let to = match first {
             None => {
                 self.operands_used(place);
-                self.allocate()
+                self.free_total(Value::of(place)).unwrap_or_else(|| self.allocate())
             }
             Some(Operand::Vector(own)) if is_spare => own,
             Some(from) => {
@@ -435,11 +459,14 @@ impl<'a, I: Isa> Emitter<'a, I> {
     fn is_spare(&self, value: Value, place: usize) -> bool {
         let is_kept =
             self.round.homes[value.index()].is_some_and(|home| self.kept.iter().any(|(kept, _)| *kept == home));
-        !is_kept && self.round.uses[value.index()].first().is_none_or(|last| *last <= place)
+        // What is in the register of a total stays there.
+        let is_total = self.round.register_of[value.index()]
+            .is_some_and(|register| usize::from(register.0) >= self.isa.registers() - self.row.reserved);
+        !is_kept && !is_total && self.round.uses[value.index()].first().is_none_or(|last| *last <= place)
     }
 
     /// Frees the registers of operands that are not needed any more, before the result gets one.
-    fn operands_used(&mut self, place: usize) {
+    pub(super) fn operands_used(&mut self, place: usize) {
         let (operands, arity) = self.round.nodes[place].operands();
         for operand in &operands[..arity] {
             self.used(*operand, place);
@@ -457,6 +484,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
                 self.isa.load_tail(lane, to, from, mask, &spare);
             }
             (Argument::Stream { lane, .. }, None) => self.isa.load_lanes(lane, to, from),
+            (Argument::Tile(TileOperand::Row(_)), _) => self.isa.broadcast_lane(to, from),
             _ => self.isa.load(to, Operand::Memory(from)),
         }
         self.hold(value, to);

@@ -36,8 +36,8 @@ pub(super) enum Memory {
     Constant(usize),
     /// Lanes of this many bytes: a number of vectors after those that are counted.
     Lanes { base: Address, counter: Counter, bytes: usize, vectors: usize },
-    /// One lane.
-    First(Address),
+    /// What begins this many bytes after an address.
+    After(Address, usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,8 @@ pub(super) trait Isa: Clone {
     fn load_addresses(&mut self, streams: &[(Address, usize)]);
     /// The lane at an argument's address, in all lanes. The first register for addresses is changed.
     fn broadcast(&mut self, to: Vector, argument: usize);
+    /// One lane in memory, in all lanes.
+    fn broadcast_lane(&mut self, to: Vector, from: Memory);
     /// Writes the numbers 0, 1, … to the lanes of a slot.
     fn number_lanes(&mut self, slot: Memory);
     /// Sets [`Counter::Lane`] to 0.
@@ -128,6 +130,10 @@ pub(super) trait Isa: Clone {
     fn next_row(&mut self, start: usize);
     /// Loads an argument's address in the next row.
     fn load_next(&mut self, to: Address, argument: usize);
+    /// Moves an address that is in its register by this many bytes.
+    fn advance(&mut self, base: Address, bytes: usize);
+    /// Ends a loop that the function's second argument counts.
+    fn next_step(&mut self, start: usize);
     /// Prefetches the cache line this many bytes after lanes that are counted. It may be at any address.
     fn prefetch(&mut self, base: Address, bytes: usize, offset: usize);
 
@@ -147,6 +153,8 @@ pub(super) trait Isa: Clone {
     /// Computes a node. An operand that `to` overwrites is in it, and is not among the others.
     fn compute(&mut self, node: &Node, to: Vector, operands: &[Operand]);
     fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: Operand);
+    /// Adds the product of `a` and `b` to a vector, rounded once.
+    fn add_product(&mut self, to: Vector, a: Vector, b: Operand);
     /// Exchanges lanes that are this power of two apart.
     fn swap(&mut self, distance: usize, to: Vector, from: Vector);
 

@@ -3,6 +3,7 @@
 use super::body::{Argument, Body};
 use super::emit::emit;
 use super::emit_rows::emit_rows;
+use super::emit_tile::emit_tile;
 use super::isa::Isa;
 use super::memory::Executable;
 use super::rows::RowProgram;
@@ -76,7 +77,7 @@ impl Kernel {
         let part = |argument: &Argument, address: *mut u8| match argument {
             Argument::Stream { lane, .. } => (address.wrapping_add(first * lane.bytes()), count * lane.bytes()),
             Argument::Cyclic => (address.wrapping_add(first % self.period * 4), count * 4),
-            Argument::Uniform | Argument::Counter => (address, 4),
+            Argument::Uniform | Argument::Counter | Argument::Tile(_) => (address, 4),
         };
         for (((argument, address), copy), moved) in
             self.arguments.iter().zip(addresses).zip(&mut copies).zip(&mut moved)
@@ -151,5 +152,49 @@ impl RowKernel {
         // SAFETY: the code was made for this CPU, as `at_level` has checked; it changes the addresses, and reads the distances,
         // of as many arguments as there are; the caller's promise.
         unsafe { Host::call_rows(self.code.start(), addresses.as_mut_ptr(), apart.as_ptr(), rows) };
+    }
+}
+
+/// The body of a tile, compiled for this CPU.
+#[derive(Debug)]
+pub(crate) struct TileKernel {
+    code: Executable,
+    shape: [usize; 2],
+}
+
+impl TileKernel {
+    /// The best tile for so many rows and columns of outputs, one at least of each. `None` where [`Kernel::compile`] gives
+    /// none, and for a body that sets a total to what another was.
+    pub(crate) fn compile(body: &Body, extents: [usize; 2], vectors: Vectors) -> Option<Self> {
+        levels(vectors).iter().find_map(|level| Self::at_level(body, extents, *level))
+    }
+
+    /// A kernel of this level's instructions only.
+    pub(super) fn at_level(body: &Body, extents: [usize; 2], level: <Host as Isa>::Level) -> Option<Self> {
+        if !Host::is_there(level) {
+            return None;
+        }
+        let isa = Host::new(level);
+        let (code, shape) = emit_tile(body, &isa, extents)?;
+        Some(Self { code: Executable::new(&code)?, shape: [shape.rows, shape.vectors * isa.lanes()] })
+    }
+
+    /// The numbers of rows and columns of a tile.
+    pub(crate) const fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// Combines the totals of a tile with some elements.
+    ///
+    /// # Safety
+    /// The operands must be packed, so many elements of them, and the totals must be those of a tile. Nobody else may write
+    /// what is read, or access the totals, during the call.
+    pub(crate) unsafe fn run(&self, rows: *const u32, columns: *const u32, totals: *mut u32, elements: usize) {
+        if elements == 0 {
+            return;
+        }
+        let addresses = [rows.cast_mut().cast(), columns.cast_mut().cast(), totals.cast()];
+        // SAFETY: the code was made for this CPU, as `at_level` has checked; the caller's promise.
+        unsafe { Host::call(self.code.start(), addresses.as_ptr(), elements) };
     }
 }

@@ -15,12 +15,14 @@
 //!
 //! A [`RowProgram`] is several bodies in a row: stages that are computed for each row, and pass values on.
 //!
+//! A [`TileKernel`] holds the totals of a tile of outputs in registers, and combines them with element after element.
+//!
 //! The way of a program, by files:
 //!
-//! - `body`: values, in order; `functions` of them; `apply`, operations by name; `rows`, stages of bodies; `extreme`,
-//!   the largest of a row.
+//! - `body`: values, in order; `functions` of them; `apply`, operations by name; `rows`, stages of bodies; `tile`,
+//!   operands of rows and columns; `extreme`, the largest of a row.
 //! - `round`: some copies of a body side by side.
-//! - `emit` chooses registers and writes the loop; `emit_rows` writes the loop over rows.
+//! - `emit` chooses registers and writes the loop; `emit_rows` writes the loop over rows, `emit_tile` that of a tile.
 //! - `isa` encodes instructions; `memory` makes them executable; `kernel` calls them.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "there is no instruction set for this CPU"))]
@@ -29,6 +31,7 @@ mod apply;
 mod body;
 mod emit;
 mod emit_rows;
+mod emit_tile;
 mod extreme;
 mod functions;
 mod isa;
@@ -42,15 +45,16 @@ mod round;
 mod rows;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
+mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 pub(crate) use body::{Binary, Body, Lane, Unary, Value};
 pub(crate) use extreme::Extreme;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use kernel::{Kernel, RowKernel};
+pub(crate) use kernel::{Kernel, RowKernel, TileKernel};
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use no_kernel::{Kernel, RowKernel};
+pub(crate) use no_kernel::{Kernel, RowKernel, TileKernel};
 pub(crate) use rows::{JitPlace, RowProgram};
 /// The instruction set of this CPU.
 #[cfg(target_arch = "x86_64")]

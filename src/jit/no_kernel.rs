@@ -19,6 +19,26 @@ impl Kernel {
     pub(crate) unsafe fn run(&self, _addresses: &[*mut u8], _count: usize) {}
 }
 
+/// The body of a tile, compiled.
+#[derive(Debug)]
+pub(crate) enum TileKernel {}
+
+impl TileKernel {
+    /// There is no code for this CPU.
+    pub(crate) fn compile(_body: &Body, _extents: [usize; 2], _vectors: Vectors) -> Option<Self> {
+        None
+    }
+
+    /// None is ever compiled.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        match *self {}
+    }
+
+    /// # Safety
+    /// None is ever compiled.
+    pub(crate) unsafe fn run(&self, _rows: *const u32, _columns: *const u32, _totals: *mut u32, _elements: usize) {}
+}
+
 /// A row program, compiled.
 #[derive(Debug)]
 pub(crate) enum RowKernel {}

@@ -66,10 +66,15 @@ impl Round {
             let first = if is_cyclic(*target) { count - apart } else { 0 };
             round.stores.extend((first..count).map(|copy| (*target, copy, values[copy][value.index()])));
         }
-        round.uses = vec![Vec::new(); round.nodes.len()];
-        round.register_of = vec![None; round.nodes.len()];
-        round.find_uses();
+        round.begin();
         round
+    }
+
+    /// Nothing has been computed.
+    pub(super) fn begin(&mut self) {
+        self.uses = vec![Vec::new(); self.nodes.len()];
+        self.register_of = vec![None; self.nodes.len()];
+        self.find_uses();
     }
 
     /// Notes where values are used that something stored depends on.

@@ -4,6 +4,7 @@ mod functions;
 mod random;
 mod rows;
 mod safety;
+mod tiles;
 
 use super::x86_64::Width;
 use super::{ARGUMENTS, Body, Kernel};

@@ -192,6 +192,7 @@ fn random_bodies_give_what_their_nodes_say() {
                 Argument::Cyclic => want[argument][lane % period],
                 Argument::Uniform => want[argument][0],
                 Argument::Counter => want[argument][0].wrapping_add(lane as u32),
+                Argument::Tile(_) => panic!("only tiles have these"),
             });
             for (target, value) in &body.stores {
                 let Target::Argument(argument) = *target else { panic!("only row programs have these") };

@@ -152,6 +152,8 @@ pub(super) mod opcode {
     pub(in crate::jit::x86_64) const EXTRACT_HALF: Opcode = Opcode::new(1, 3, 0x19);
     pub(in crate::jit::x86_64) const SELECT: Opcode = Opcode::new(1, 3, 0x4a);
     pub(in crate::jit::x86_64) const FMA: Opcode = Opcode::new(1, 2, 0xa8);
+    /// The result replaces what is added.
+    pub(in crate::jit::x86_64) const ADD_PRODUCT: Opcode = Opcode::new(1, 2, 0xb8);
     /// The first lane only: of 32, 16 and 8 bits.
     pub(in crate::jit::x86_64) const STORE_FIRST: Opcode = Opcode::new(2, 1, 0x11).least();
     pub(in crate::jit::x86_64) const STORE_FIRST_16: Opcode = Opcode::new(1, 3, 0x15).least();
@@ -209,7 +211,7 @@ impl Assembler {
         let (x, b) = match last {
             Operand::Vector(last) => (last.0 >> 4, last.0 >> 3 & 1),
             Operand::Memory(Memory::Lanes { base, counter, .. }) => (index(counter).0 >> 3, general(base).0 >> 3),
-            Operand::Memory(Memory::First(base)) => (0, general(base).0 >> 3),
+            Operand::Memory(Memory::After(base, _)) => (0, general(base).0 >> 3),
             Operand::Memory(Memory::Slot(_) | Memory::Constant(_)) => (0, 0),
         };
         let first = first.map_or(0, |first| first.0);
@@ -258,13 +260,13 @@ impl Assembler {
                     self.bytes(&offset.to_le_bytes());
                 }
             }
-            Operand::Memory(Memory::First(base)) => {
+            Operand::Memory(Memory::After(base, offset)) => {
                 let base = general(base).0 & 7;
                 self.code.push(0x80 | to | base);
                 if base == 4 {
                     self.code.push(0x24);
                 }
-                self.bytes(&[0; 4]);
+                self.bytes(&(offset as i32).to_le_bytes());
             }
             Operand::Memory(Memory::Slot(number)) => {
                 self.bytes(&[0x84 | to, 0x24]);

@@ -189,7 +189,11 @@ impl Isa for X86 {
 
     fn broadcast(&mut self, to: Vector, argument: usize) {
         self.assembler.load_argument(STREAMS[0], argument);
-        self.access(opcode::BROADCAST, to, Memory::First(Address(0)));
+        self.access(opcode::BROADCAST, to, Memory::After(Address(0), 0));
+    }
+
+    fn broadcast_lane(&mut self, to: Vector, from: Memory) {
+        self.access(opcode::BROADCAST, to, from);
     }
 
     fn number_lanes(&mut self, slot: Memory) {
@@ -265,6 +269,19 @@ impl Isa for X86 {
         self.assembler.load_argument(to, argument);
         self.assembler.bytes(&[0x48 | (to.0 >> 3 << 2), 0x03, 0x86 | ((to.0 & 7) << 3)]);
         self.assembler.bytes(&(8 * argument as i32).to_le_bytes());
+    }
+
+    fn advance(&mut self, base: Address, bytes: usize) {
+        let base = general(base).0;
+        // add base, bytes
+        self.assembler.bytes(&[0x48 | (base >> 3), 0x81, 0xc0 | (base & 7)]);
+        self.assembler.bytes(&(bytes as i32).to_le_bytes());
+    }
+
+    fn next_step(&mut self, start: usize) {
+        // sub rsi, 1; jnz start
+        self.assembler.bytes(&[0x48, 0x83, 0xee, 0x01, 0x0f, 0x85]);
+        self.assembler.distance(start);
     }
 
     fn prefetch(&mut self, base: Address, bytes: usize, offset: usize) {
@@ -343,6 +360,10 @@ impl Isa for X86 {
         } else {
             self.assembler.vector(opcode, to, Some(a), b, byte);
         }
+    }
+
+    fn add_product(&mut self, to: Vector, a: Vector, b: Operand) {
+        self.assembler.vector(opcode::ADD_PRODUCT, to, Some(a), b, None);
     }
 
     fn swap(&mut self, distance: usize, to: Vector, from: Vector) {

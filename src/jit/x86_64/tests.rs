@@ -48,7 +48,7 @@ fn stack(width: Width, offset: usize) -> Operand {
 #[test]
 fn operands_are_encoded_wherever_they_are() {
     type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
-    let base = Operand::Memory(Memory::First(address(1)));
+    let base = Operand::Memory(Memory::After(address(1), 0));
     let at = |base, counter, bytes, offset| indexed(Width::Bits256, base, counter, bytes, offset);
     let slot = |offset| stack(Width::Bits256, offset);
     let cases: [Case; 24] = [
@@ -177,7 +177,7 @@ fn operations_are_the_instructions_that_do_them() {
 #[test]
 fn wide_vectors_have_the_prefix_evex() {
     type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
-    let base = Operand::Memory(Memory::First(address(1)));
+    let base = Operand::Memory(Memory::After(address(1), 0));
     let at = |base, counter, bytes, offset| indexed(Width::Bits512, base, counter, bytes, offset);
     let slot = |offset| stack(Width::Bits512, offset);
     let lanes = |base, scale, offset| at(base, LANE, scale, offset);
@@ -335,7 +335,7 @@ fn constants_lie_behind_the_code() {
 fn what_only_row_programs_use_is_encoded() {
     type Case = (Width, Option<bool>, Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
     let (narrow, wide) = (Width::Bits256, Width::Bits512);
-    let base = Operand::Memory(Memory::First(address(1)));
+    let base = Operand::Memory(Memory::After(address(1), 0));
     let lanes = |width: Width, bytes| indexed(width, 1, LANE, bytes, width.lanes() * bytes);
     let greatest = instruction::binary(Binary::GreatestU32, wide).0;
     let add = instruction::binary(Binary::Add, wide).0;

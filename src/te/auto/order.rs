@@ -3,7 +3,8 @@
 /// How far a kernel may change the order in which values are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Any tree that depends only on shapes, strides and the device: all runs on this device give the same bits.
+    /// Any tree that depends only on shapes, strides and the device: all runs on this device give the same bits. A product
+    /// and its addition to a sum may be rounded together.
     #[default]
     Device,
     /// A tree that depends only on the shape; a scan runs step by step. All devices give the same bits, if their

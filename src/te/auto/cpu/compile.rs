@@ -3,7 +3,8 @@
 use super::fold::Combine;
 use super::program::{Program, class_of};
 use super::reused::ReusedValue;
-use crate::lane::{Register, Step};
+use crate::expr::Op;
+use crate::lane::{Operation, Register, Step};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::error::TeError;
@@ -124,6 +125,39 @@ impl Code {
             finish,
             apply,
         })
+    }
+}
+
+/// Products that are added.
+impl Code {
+    /// Lets a product and the addition of it to a total, if nothing else needs the product, be one operation, which rounds
+    /// once.
+    pub(super) fn round_products_once(&mut self) {
+        let Self { source: (source, points), accumulate: (accumulate, results), condition, .. } = self;
+        for at in 0..accumulate.len() {
+            let sum = accumulate[at];
+            let &[a, b] = sum.operands() else { continue };
+            if sum.operation != Operation::Apply(Op::Add) || !sum.to.class.is_float() {
+                continue;
+            }
+            let is_alone = |x: Register| {
+                let steps = source.iter().chain(accumulate.iter()).flat_map(Step::operands);
+                steps.chain(results.iter()).chain(condition.iter()).filter(|used| **used == x).count() == 1
+            };
+            let product = |x: Register| {
+                let is_it = |step: &Step| step.to == x && step.operation == Operation::Apply(Op::Mul);
+                source.iter().position(is_it).filter(|_| is_alone(x))
+            };
+            let Some((place, rest)) = product(b).map(|place| (place, a)).or_else(|| Some((product(a)?, b))) else {
+                continue;
+            };
+            let product = source.remove(place);
+            points.retain(|point| *point != product.to);
+            points.extend(product.operands());
+            let &[x, y] = product.operands() else { continue };
+            accumulate[at] = Step::new(Operation::Apply(Op::Fma), sum.to, &[x, y, rest]);
+            self.combines = None;
+        }
     }
 }
 

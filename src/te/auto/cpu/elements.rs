@@ -277,6 +277,16 @@ impl Elements {
         self.axes.iter().find(|(to, ..)| *to == register).map(|(_, axis, least)| (*axis, *least))
     }
 
+    /// The registers of reads, with the reads' places among all.
+    pub(in crate::te::auto) fn registers(&self) -> impl Iterator<Item = (Register, usize)> {
+        self.parts.iter().map(|part| (part.to, part.place))
+    }
+
+    /// The registers of axes' values, with the axes.
+    pub(in crate::te::auto) fn axes(&self) -> impl Iterator<Item = (Register, usize)> {
+        self.axes.iter().map(|(register, axis, _)| (*register, *axis))
+    }
+
     /// Whether nothing is read.
     pub(in crate::te::auto) fn is_empty(&self) -> bool {
         self.parts.is_empty()

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::compile::{Code, name_totals};
+use super::contraction::{Contraction, Roles};
 use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
 use super::extreme::Extreme;
@@ -56,6 +57,8 @@ pub(in crate::te::auto) struct Job {
     pub(in crate::te::auto) direct: Option<Direct>,
     /// The search for an extreme, if the reduction is one.
     pub(super) extreme: Option<Extreme>,
+    /// The contraction that the reduction is, if it is one.
+    pub(super) contraction: Option<Contraction>,
     /// The loop-invariant steps of `code.source`; they run in all lanes of an output, before its first elements.
     pub(in crate::te::auto) source: Option<InvariantSteps>,
     /// The loop-invariant steps of `code.apply`.
@@ -73,6 +76,9 @@ pub(in crate::te::auto) struct Job {
     pub(super) pieces: i64,
 }
 
+/// What is compiled for a reduction: the program, its reads, those of a contraction's rows and columns, and the code.
+type Compiled = (Program, [Elements; 4], Option<[Elements; 2]>, Code);
+
 /// The registers of a thread.
 pub(in crate::te::auto) struct Worker {
     pub(in crate::te::auto) registers: Registers,
@@ -89,7 +95,9 @@ impl Job {
         let Task { reduction, bound, space, used, tuning } = *task;
         let plan = choose(reduction, space, used, order, 1)?;
         let [pass] = reduction.passes.as_slice() else { return Err(refused("several passes in one on the CPU")) };
+        let roles = if one_of_some { None } else { Roles::of(task, order) };
         let (outer, inner): (Loops, Loops) = (plan.outer.as_slice().into(), plan.inner.as_slice().into());
+        let outer = roles.as_ref().map_or(outer, |roles| Loops::clone(&roles.outer));
         let all = &reduction.reads.list;
         let outer_used: Vec<bool> =
             used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
@@ -98,7 +106,7 @@ impl Job {
         let is_by_total = |place: &usize| by_total[*place] && space.reads[*place].is_none();
         let (of_totals, later): (Vec<usize>, Vec<usize>) =
             (pass.init_reads.start..reduction.point_reads).partition(|place| !is_by_total(place));
-        let compiled = |reused: Option<&ReusedValue>| -> Result<(Program, [Elements; 4], Code), TeError> {
+        let compiled = |reused: Option<&ReusedValue>| -> Result<Compiled, TeError> {
             let mut program = Program::new(tuning);
             name_totals(&mut program, pass);
             let mut elements = |places: &[usize], used: &[bool]| {
@@ -106,7 +114,7 @@ impl Job {
                 Elements::new(&mut program, axes, all, places, space, used, (&outer, &inner), parameters, bound)
             };
             let range = |places: Range<usize>| places.collect::<Vec<usize>>();
-            let elements = [
+            let all_elements = [
                 elements(&range(pass.reads.clone()), used)?,
                 elements(&of_totals, &outer_used)?,
                 elements(
@@ -115,22 +123,33 @@ impl Job {
                 )?,
                 elements(&later, &outer_used)?,
             ];
+            let sides = match &roles {
+                Some(roles) => Some([elements(&roles.reads_of(0), used)?, elements(&roles.reads_of(1), used)?]),
+                None => None,
+            };
             let code = Code::new(&mut program, reduction, pass, &bound.sizes, reused)?;
-            Ok((program, elements, code))
+            Ok((program, all_elements, sides, code))
         };
-        let (mut program, mut elements, mut code) = compiled(None)?;
+        let (mut program, mut elements, sides, mut code) = compiled(None)?;
+        let contraction = roles
+            .as_ref()
+            .zip(sides)
+            .and_then(|(roles, sides)| Contraction::of(roles.clone(), sides, &mut code, &program, order));
         // The tree of [`Order::Shape`] counts an output's elements, however many loops they are in.
         let counted = order != Order::Shape || inner.len() <= 1;
         let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
-        let direct = Direct::of(&code, &elements[0]).filter(|_| counted);
-        let extreme = Extreme::of(pass, &code, &elements[0]);
+        let direct = Direct::of(&code, &elements[0]).filter(|_| counted && contraction.is_none());
+        let extreme = Extreme::of(pass, &code, &elements[0]).filter(|_| contraction.is_none());
         let share = may_share(&code, &elements[0]);
         let follow = extreme.is_some() || direct.as_ref().is_some_and(|direct| direct.follows(&inner));
         let size = (points(&outer), points(&inner));
         let in_rows = inner.len() <= 1 && may_be_rows(&code, &elements[0]);
         let in_chain = one_of_some || code.apply.is_some();
         let ways = Ways { directly: direct.is_some(), follow, share, in_rows, in_chain };
-        let tree = Tree::new(reduction, &plan, order, size, ways);
+        let tree = match &contraction {
+            Some(_) => Tree::of_contraction(order == Order::Exact, Contraction::parts(order, size.1)),
+            None => Tree::new(reduction, &plan, order, size, ways),
+        };
         // Lanes with runs of neighbouring elements can't share a strip as rows.
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
         let extreme = extreme.filter(|_| !tree.across);
@@ -141,7 +160,7 @@ impl Job {
         if (kept_in.is_some() || ReuseRegisters::is_near(rows, size.1))
             && let Some(reused) = ReusedValue::of(reduction, pass)
         {
-            (program, elements, code) = compiled(Some(&reused))?;
+            (program, elements, _, code) = compiled(Some(&reused))?;
             reuse = Some(ReuseRegisters { from: code.source.1[reused.source], to: program.variable(reused.var) });
         }
         let source = InvariantSteps::of(&code.source.0, &code.source.1, &program, &[], &elements[0]);
@@ -156,6 +175,7 @@ impl Job {
             code,
             direct,
             extreme,
+            contraction,
             source,
             invariant,
             reuse,
@@ -171,11 +191,18 @@ impl Job {
     }
 
     /// Compiles machine code as soon as it pays; called before every run. If lanes are outputs, these are divided into
-    /// `strips`, or into its own.
-    pub(super) fn prepare(&mut self, strips: Option<Strips>) {
-        if self.awaited.pays() {
+    /// `strips`, or into its own. Whether it has tiles from now on.
+    pub(super) fn prepare(&mut self, strips: Option<Strips>) -> bool {
+        if !self.awaited.pays() {
+            return false;
+        }
+        let vectors = self.program.tuning.vectors;
+        let contraction = self.contraction.as_mut();
+        let tiles = contraction.is_some_and(|contraction| contraction.compile(parallel::threads(), vectors));
+        if !tiles {
             self.machine = self.machine_loops(strips);
         }
+        tiles
     }
 
     /// The value of each point that is kept in an output, if lanes are outputs, and the output.
@@ -192,6 +219,9 @@ impl Job {
         }
         if let Some(extreme) = &mut self.extreme {
             extreme.moved(by);
+        }
+        if let Some(contraction) = &mut self.contraction {
+            contraction.moved(by);
         }
     }
 }

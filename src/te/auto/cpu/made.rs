@@ -72,6 +72,14 @@ impl Made {
         }
     }
 
+    /// Whether the choices have changed since this was asked last.
+    fn has_changed(&mut self) -> bool {
+        match &mut self.work {
+            Work::Chain(chain, _) => chain.has_changed(),
+            Work::Map(_) | Work::Scan(_) => false,
+        }
+    }
+
     /// Runs on the tensors that it was made for, or moved to last. The last `outputs` tensors are written.
     pub(in crate::te::auto) fn run(&mut self, bound: &Bound<'_>, outputs: usize) -> Result<(), TeError> {
         let (reads, writes) = bound.tensors.split_at(bound.tensors.len() - outputs);
@@ -155,6 +163,9 @@ impl CodeCache {
         outputs: usize,
     ) -> Result<Arc<str>, TeError> {
         code.made.run(bound, outputs)?;
+        if code.made.has_changed() {
+            code.choice = code.made.describe().into();
+        }
         let choice = Arc::clone(&code.choice);
         let replaced = lock(&self.0).replace(code);
         drop(replaced);

@@ -23,6 +23,7 @@
 //!
 //! | code | file | if |
 //! |---|---|---|
+//! | tiles of outputs in registers | `contraction/` | a contraction: operands share some axes only |
 //! | one loop over rows, in machine code | `machine/whole_rows.rs` | lanes are elements of one output, unordered and in one part. All reductions have the same rows and are sums, products, minima or maxima. There are several of them, or elements are computed: an exponential before, a quotient after. No index depends on an earlier result |
 //! | a walk down columns, in machine code | `columns.rs`, `machine/walk.rs` | lanes are outputs, and all steps have vector instructions. Elements are computed, or reductions share strips of outputs |
 //! | rows of memory, straight into lanes | `direct/`, `fold.rs` | sums, products, minima or maxima of elements as they are in memory |
@@ -47,6 +48,7 @@ mod columns;
 mod compared;
 mod compile;
 mod computed;
+mod contraction;
 mod direct;
 mod elements;
 mod extreme;

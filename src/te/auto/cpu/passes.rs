@@ -32,6 +32,8 @@ pub(in crate::te::auto) struct Chain {
     /// Until rows are compiled; `None` if the reductions are no chain along the same rows, or if one chooses what it reads by the
     /// result of another.
     awaited: Option<Awaited>,
+    /// Whether tiles have been compiled since that was asked last.
+    changed: bool,
 }
 
 /// Outputs whose elements stay in a near cache.
@@ -61,12 +63,17 @@ impl Chain {
         let awaited = first.map(|task| Awaited::new(of_one, task.tuning.code));
         let is_small = points <= ALONE && jobs.iter().all(|job| job.tree.parts == 1);
         let alone = is_small.then(|| jobs.iter().map(Job::worker).collect());
-        Ok(Self { jobs, blocks, alone, rows: None, awaited })
+        Ok(Self { jobs, blocks, alone, rows: None, awaited, changed: false })
     }
 
     /// The choice of each, in words.
     pub(in crate::te::auto) fn describe(&self) -> Vec<String> {
         self.jobs.iter().map(Job::describe).collect()
+    }
+
+    /// Whether the choice of a reduction has changed since this was asked last.
+    pub(in crate::te::auto) const fn has_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.changed, false)
     }
 
     /// Adapts the addresses after the arguments of the reductions have moved, each by some bytes.
@@ -90,8 +97,10 @@ impl Chain {
             Some(Blocks::Strips(strips)) => Some(strips),
             _ => None,
         };
-        self.jobs.iter_mut().for_each(|job| job.prepare(strips));
-        if let Some(workers) = &mut self.alone {
+        for job in &mut self.jobs {
+            self.changed |= job.prepare(strips);
+        }
+        if let Some(workers) = self.alone.as_mut().filter(|_| !self.jobs.iter().any(Job::has_tiles)) {
             return self.jobs.iter().zip(workers).try_for_each(|(job, worker)| {
                 // SAFETY: the caller's promise.
                 unsafe { job.run_outputs(worker, 0..job.count_outputs()) }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::contraction::Contraction;
 use super::elements::Along;
 use super::extreme::Extreme;
 use super::fold_lanes::fold_lanes;
@@ -25,6 +26,9 @@ impl Job {
             let parts =
                 if self.tree.parts > 1 { format!(", {} parts per output", self.tree.parts) } else { String::new() };
             return format!("on the CPU: the first of the best elements{parts}, straight from memory");
+        }
+        if let Some(contraction) = &self.contraction {
+            return contraction.describe(self.tree.parts, self.tree.exact);
         }
         self.tree.describe(self.direct.is_some())
     }
@@ -61,11 +65,20 @@ impl Job {
         }
     }
 
+    /// Whether tiles compute it.
+    pub(super) fn has_tiles(&self) -> bool {
+        self.contraction.as_ref().is_some_and(Contraction::has_code)
+    }
+
     /// Runs the reduction. Its bits don't depend on how outputs are divided into tasks.
     ///
     /// # Safety
     /// Nobody else may access the tensors during the call.
     pub(in crate::te::auto) unsafe fn run(&self) -> Result<(), TeError> {
+        if let Some(contraction) = self.contraction.as_ref().filter(|_| self.has_tiles()) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.run_tiles(contraction) };
+        }
         if let Some(columns) = &self.machine.columns {
             // SAFETY: the caller's promise.
             return unsafe { self.run_columns(columns) };

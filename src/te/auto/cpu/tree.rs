@@ -108,6 +108,11 @@ impl Tree {
         Self { across, lanes, ordered, parts: parts.max(1), finish: None, exact }
     }
 
+    /// The tree of a contraction: each output's elements one after the other, in parts.
+    pub(in crate::te::auto) const fn of_contraction(exact: bool, parts: i64) -> Self {
+        Self { across: true, lanes: 1, ordered: true, parts, finish: None, exact }
+    }
+
     /// The number of outputs whose lanes fill a strip, if they may share one.
     pub(in crate::te::auto) fn rows_together(&self) -> i64 {
         let alone = self.across || self.ordered || self.parts > 1;

@@ -1,0 +1,157 @@
+//! Divides a contraction's steps: those of rows, those of columns, and the body of a tile.
+
+use std::collections::HashMap;
+
+use super::Roles;
+use crate::expr::Op;
+use crate::jit::Body;
+use crate::lane::machine::{Lowering, Typed};
+use crate::lane::{Class, Operation, Register, Step};
+use crate::te::auto::cpu::compile::Code;
+use crate::te::auto::cpu::elements::Elements;
+use crate::te::auto::cpu::fold::Combine;
+use crate::te::auto::cpu::program::Program;
+
+/// The steps of a contraction.
+pub(super) struct Sides {
+    pub(super) rows: Side,
+    pub(super) columns: Side,
+    /// What is computed of an output's totals and the operands of its row and its column.
+    pub(super) body: Body,
+    /// The steps of the body.
+    steps: Vec<Step>,
+}
+
+/// What is computed for a row, or for a column, of each element.
+#[derive(Default)]
+pub(super) struct Side {
+    pub(super) steps: Vec<Step>,
+    /// What tiles use of it.
+    pub(super) operands: Vec<Register>,
+}
+
+/// Whether a value differs from row to row, and from column to column.
+type Varies = [bool; 2];
+
+impl Sides {
+    /// `None` if there is no vector code for the body.
+    pub(super) fn of(roles: &Roles, elements: &[Elements; 2], code: &Code, program: &Program) -> Option<Self> {
+        let mut varies: HashMap<Register, Varies> = HashMap::new();
+        for elements in elements {
+            varies.extend(elements.registers().map(|(register, place)| (register, roles.read_varies(place))));
+            varies.extend(elements.axes().map(|(register, axis)| (register, roles.axis_varies(axis))));
+        }
+        varies.extend(code.left.iter().map(|left| (*left, [true, true])));
+        let (mut rows, mut columns, mut both) = (Side::default(), Side::default(), Vec::new());
+        for step in code.source.0.iter().chain(&code.accumulate.0) {
+            let mut own = [false, false];
+            for operand in step.operands() {
+                let [row, column] = varies.get(operand).copied().unwrap_or_default();
+                own = [own[0] || row, own[1] || column];
+            }
+            varies.insert(step.to, own);
+            match own {
+                [true, true] => both.push(*step),
+                [true, false] => rows.steps.push(*step),
+                [false, true] => columns.steps.push(*step),
+                // Either side may need it.
+                [false, false] => [&mut rows, &mut columns].into_iter().for_each(|side| side.steps.push(*step)),
+            }
+        }
+        let mut made = Making { lowering: Lowering::default(), varies, program, rows, columns };
+        let body = made.body(code, &both)?;
+        let Making { mut rows, mut columns, .. } = made;
+        [&mut rows, &mut columns].into_iter().for_each(Side::keep_needed);
+        Some(Self { rows, columns, body, steps: both })
+    }
+
+    /// Whether the body adds a product of two operands to a sum.
+    pub(super) fn is_product(&self, code: &Code) -> bool {
+        let is_sum = matches!(code.combines.as_deref(), Some([Combine::Add]));
+        let mut products = self.steps.iter().filter(|step| !code.accumulate.0.contains(step));
+        let product = products.next().is_some_and(|step| step.operation == Operation::Apply(Op::Mul));
+        is_sum && product && products.next().is_none()
+    }
+}
+
+impl Side {
+    /// Drops steps that no operand needs.
+    fn keep_needed(&mut self) {
+        let mut needed = self.operands.clone();
+        let mut kept: Vec<Step> = Vec::new();
+        for step in self.steps.iter().rev().filter(|step| {
+            let is_needed = needed.contains(&step.to);
+            if is_needed {
+                needed.extend(step.operands());
+            }
+            is_needed
+        }) {
+            kept.push(*step);
+        }
+        kept.reverse();
+        self.steps = kept;
+    }
+}
+
+struct Making<'a> {
+    lowering: Lowering,
+    varies: HashMap<Register, Varies>,
+    program: &'a Program,
+    rows: Side,
+    columns: Side,
+}
+
+impl Making<'_> {
+    fn body(&mut self, code: &Code, steps: &[Step]) -> Option<Body> {
+        let mut totals = Vec::with_capacity(code.left.len());
+        for left in &code.left {
+            let (argument, value) = self.lowering.body.total();
+            self.lowering.set(*left, Typed::narrow(left.class, value)?);
+            totals.push(argument);
+        }
+        for step in steps {
+            step.operands().iter().try_for_each(|operand| self.value(*operand).map(|_| ()))?;
+            self.lowering.step(step)?;
+        }
+        let mut results = Vec::with_capacity(totals.len());
+        for (left, result) in code.left.iter().zip(&code.accumulate.1) {
+            let mut value = self.value(*result)?;
+            if let Some(condition) = code.condition {
+                let (condition, old) = (self.value(condition)?, self.value(*left)?);
+                let mask = self.lowering.mask(condition);
+                value = self.lowering.select(left.class, mask, value, old);
+            }
+            results.push(self.lowering.bits(left.class, value));
+        }
+        totals.iter().zip(results).for_each(|(argument, value)| self.lowering.body.set(*argument, value));
+        Some(std::mem::take(&mut self.lowering.body))
+    }
+
+    /// A register's value in the body: what was computed, a constant, or an operand.
+    fn value(&mut self, register: Register) -> Option<Typed> {
+        if let Some(value) = self.lowering.get(register) {
+            return Some(value);
+        }
+        let value = match self.program.constants.iter().find(|(known, _)| *known == register) {
+            Some((_, constant)) => self.lowering.constant(register.class, *constant)?,
+            None => {
+                let is_narrow = matches!(register.class, Class::F32 | Class::I32);
+                let [row, column] = *self.varies.get(&register).filter(|_| is_narrow)?;
+                let value = match (row, column) {
+                    (true, true) => return None,
+                    (false, true) => {
+                        self.columns.operands.push(register);
+                        self.lowering.body.of_column()
+                    }
+                    (_, false) => {
+                        self.rows.operands.push(register);
+                        self.lowering.body.of_row()
+                    }
+                };
+                Typed::narrow(register.class, value)?
+            }
+        };
+        self.lowering.set(register, value);
+        Some(value)
+    }
+}
