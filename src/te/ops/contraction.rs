@@ -73,9 +73,9 @@ impl Factor {
 
 /// The types of a sum of products.
 pub(super) struct Types {
-    /// In which it is computed.
+    /// The type of the sum.
     pub(super) sum: DType,
-    /// Of its result.
+    /// The type of the result.
     pub(super) result: DType,
 }
 

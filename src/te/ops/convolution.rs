@@ -253,7 +253,7 @@ impl<const AXES: usize> Convolution<AXES> {
     /// The extents of the result along the image's axes.
     ///
     /// # Errors
-    /// Those of [`conv2d`], but for types.
+    /// The errors of [`conv2d`], but for types.
     fn checked(self, operation: &'static str, image: &Tensor, filter: &Tensor) -> Result<Vec<Expr>, TeError> {
         // Indices are i32s, and no sum or product of a few of them overflows an i64.
         let in_range = |option, least: usize, numbers: &[usize]| {

@@ -280,8 +280,6 @@ fn slidings() -> impl Strategy<Value = Sliding> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
     #[test]
     fn random_equations_are_sums_of_products(equation in equations()) {
         let shape = |term: &[usize]| term.iter().map(|letter| equation.extents[*letter]).collect::<Vec<_>>();
