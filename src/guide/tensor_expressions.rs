@@ -34,10 +34,12 @@
 //! | reductions | `sum`, `prod`, `mean`, `var`, `std`, `norm`, `max`, `min`, `argmax`, `argmin`, `all`, `any`, `logsumexp` |
 //! | normalisations | `softmax`, `log_softmax`, `layer_norm`, `rms_norm` |
 //! | scans | `cumsum`, `cumprod`, `linear_recurrence`, `selective_scan`, `selective_scan_output` |
-//! | one step, one layer | `lstm_cell`, `gru_cell`, `conv2d` (direct, not on tensor cores) |
+//! | products | `matmul`, `linear`, `einsum`, `conv1d`, `conv2d`, `conv3d` (direct, not on tensor cores) |
+//! | one step | `lstm_cell`, `gru_cell` |
 //!
 //! Reductions take the [`Dimensions`](crate::te::ops::Dimensions) that they reduce. `cumsum` and `cumprod` take a
-//! dimension, or a [`Running`](crate::te::ops::Running): exclusive, from the end, or over all elements.
+//! dimension, or a [`Running`](crate::te::ops::Running): exclusive, from the end, or over all elements. Convolutions take
+//! a [`Convolution`](crate::te::ops::Convolution): stride, padding, dilation, groups, and where the channels are.
 //!
 //! # Expressions of your own
 //!

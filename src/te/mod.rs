@@ -48,7 +48,9 @@ pub mod ops;
 mod text;
 
 pub use dtype::DType;
-pub use error::{DeviceError, ExpressionError, LoweringError, RunError, ScanError, ScheduleError, TeError};
+pub use error::{
+    DeviceError, EinsumError, ExpressionError, LoweringError, RunError, ScanError, ScheduleError, TeError,
+};
 pub use expr::axis::{Axis, AxisKind, Domain, IntoDomain, reduce_axis, thread_axis};
 pub use expr::buffer::{Buffer, Scope};
 pub use expr::define::compute::{compute, compute_all, compute_named, compute_over, placeholder, placeholder_of};

@@ -1,5 +1,6 @@
 //! Errors of expressions, reductions and the tensors made of them.
 
+use super::einsum::EinsumError;
 use crate::te::dtype::DType;
 
 /// A mistake in an expression, a reduction or a tensor made of them: found as it is built.
@@ -130,13 +131,25 @@ pub enum ExpressionError {
         /// The needed extents, and the reason.
         needed: String,
     },
-    /// A stride of 0 or less.
-    #[error("{operation}: the stride is {given}; it must be 1 or more")]
-    Stride {
+    /// An equation of [`einsum`](crate::te::ops::einsum()) that can't be read, or that doesn't fit its operands.
+    #[error("einsum of {equation:?}: {error}")]
+    Einsum {
+        /// The equation.
+        equation: String,
+        /// The mistake.
+        error: EinsumError,
+    },
+    /// A stride, a padding, a dilation or a number of groups that is too small or too large.
+    #[error("{operation}: the {option} is {given}; it must be from {least} to 2147483647")]
+    Sliding {
         /// The operation.
         operation: &'static str,
-        /// The stride.
-        given: i32,
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        given: usize,
+        /// The least that is allowed.
+        least: usize,
     },
     /// An index that is not an integer.
     #[error("an index of {tensor} has type {given}; indices are integers")]

@@ -1,5 +1,6 @@
 //! The errors of tensor expressions, by the stage that finds them.
 
+mod einsum;
 mod expression;
 mod lowering;
 mod run;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::DataError;
 
+pub use self::einsum::EinsumError;
 pub use self::expression::ExpressionError;
 pub use self::lowering::LoweringError;
 pub use self::run::RunError;

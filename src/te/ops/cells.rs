@@ -1,15 +1,11 @@
-//! Cells of recurrent networks, whose matrix products are given, and convolution.
+//! Cells of recurrent networks. Their matrix products are given.
 
-use super::{misshapen, require_rank, require_shape, wide};
+use super::{require_rank, require_shape, wide};
 use crate::expr::Op;
-use crate::te::arith::simplify;
-use crate::te::error::{ExpressionError, TeError};
-use crate::te::expr::axis::reduce_axis;
+use crate::te::error::TeError;
 use crate::te::expr::define::compute::{compute, compute_all};
-use crate::te::expr::define::reducer::sum;
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
-use crate::te::text::expression;
 
 /// One step of an LSTM: gives the new hidden state and the new cell state, each `[batch, hidden]`.
 ///
@@ -18,7 +14,7 @@ use crate::te::text::expression;
 /// `[batch, hidden]`.
 ///
 /// # Errors
-/// [`ExpressionError::Shape`] for tensors of other extents; [`ExpressionError::OperandType`] for integers.
+/// [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) for tensors of other extents; [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
 pub fn lstm_cell(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor), TeError> {
     let (shape, dtype) = (cell.shape(), wide(cell.dtype()));
     require_rank("lstm_cell", ("the cell state", cell), 2, "[batch, hidden]")?;
@@ -40,7 +36,7 @@ pub fn lstm_cell(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor), TeEr
 /// gates are reset, update and new, in this order (PyTorch's). `hidden` is `[batch, hidden]`.
 ///
 /// # Errors
-/// [`ExpressionError::Shape`] for tensors of other extents; [`ExpressionError::OperandType`] for integers.
+/// [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) for tensors of other extents; [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
 pub fn gru_cell(input: &Tensor, state: &Tensor, hidden: &Tensor) -> Result<Tensor, TeError> {
     let (shape, dtype) = (hidden.shape(), wide(hidden.dtype()));
     require_rank("gru_cell", ("the hidden state", hidden), 2, "[batch, hidden]")?;
@@ -56,44 +52,6 @@ pub fn gru_cell(input: &Tensor, state: &Tensor, hidden: &Tensor) -> Result<Tenso
         let new = tanh(gate(input, 2) + reset * gate(state, 2));
         let old = hidden.at([i, j]).cast(dtype);
         ((Expr::constant(1.0, dtype) - &update) * new + update * old).cast(hidden.dtype())
-    })
-}
-
-/// The two-dimensional convolution (cross-correlation) of `[batch, channels, height, width]` with filters
-/// `[features, channels, rows, columns]`, without padding. `stride` is the step in both directions.
-///
-/// # Errors
-/// [`ExpressionError::Shape`] for tensors of other ranks, a different number of channels, or a filter that is empty or
-/// larger than the image; [`ExpressionError::Stride`] for a stride that is not positive.
-pub fn conv2d(input: &Tensor, filter: &Tensor, stride: i32) -> Result<Tensor, TeError> {
-    require_rank("conv2d", ("the image", input), 4, "[batch, channels, height, width]")?;
-    require_rank("conv2d", ("the filter", filter), 4, "[features, channels, rows, columns]")?;
-    if stride < 1 {
-        return Err(ExpressionError::Stride { operation: "conv2d", given: stride }.into());
-    }
-    let (image, kernel, dtype) = (input.shape(), filter.shape(), wide(input.dtype()));
-    let mut wanted = kernel.clone();
-    wanted[1] = image[1].clone();
-    require_shape("conv2d", ("the filter", filter), &wanted, "with as many channels as the image")?;
-    for d in [2, 3] {
-        let least = kernel[d].as_int().is_some_and(|extent| extent < 1);
-        let left = simplify(&(&image[d] - &kernel[d])).as_int();
-        if least || left.is_some_and(|left| left < 0) {
-            let what = if d == 2 { "rows" } else { "columns" };
-            let needed = format!("of 1 or more {what}, and no more than the image's {}", expression(&image[d]));
-            return Err(misshapen("conv2d", ("the filter", filter), needed));
-        }
-    }
-    let out = |d: usize| (&image[d] - &kernel[d]).floor_div(stride) + 1;
-    let axes = [
-        reduce_axis((0, kernel[1].clone()), "c"),
-        reduce_axis((0, kernel[2].clone()), "di"),
-        reduce_axis((0, kernel[3].clone()), "dj"),
-    ];
-    let [c, di, dj] = axes;
-    compute(vec![image[0].clone(), kernel[0].clone(), out(2), out(3)], "conv2d", |[n, f, i, j]| {
-        let x = input.at([Expr::from(n), c.into(), i * stride + di, j * stride + dj]).cast(dtype);
-        sum(x * filter.at([f, c, di, dj]).cast(dtype), axes)
     })
 }
 

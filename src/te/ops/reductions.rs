@@ -60,7 +60,7 @@ fn simple(
 }
 
 /// The tensor converted to a type; itself if it already has this type.
-fn narrowed(total: Tensor, dtype: DType, name: &str) -> Result<Tensor, TeError> {
+pub(super) fn narrowed(total: Tensor, dtype: DType, name: &str) -> Result<Tensor, TeError> {
     if total.dtype() == dtype || !dtype.is_float() {
         return Ok(total);
     }

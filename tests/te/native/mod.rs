@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod arguments;
-mod both;
+pub(crate) mod both;
 mod expressions;
 mod schedules;
 

@@ -156,26 +156,6 @@ fn extents_that_do_not_fit_are_refused_in_the_operations_words() {
         ops::linear_recurrence(&of(&[], "a"), &of(&[], "x")),
         &expect!["linear_recurrence: the input x is []; it must be [time, …]"],
     );
-    let image = of(&[1, 5, 8, 8], "I");
-    refused(
-        ops::conv2d(&image, &of(&[2, 3, 3, 3], "F"), 1),
-        &expect!["conv2d: the filter F is [2, 3, 3, 3]; it must be [2, 5, 3, 3], with as many channels as the image"],
-    );
-    refused(
-        ops::conv2d(&image, &of(&[2, 5, 9, 3], "F"), 1),
-        &expect!["conv2d: the filter F is [2, 5, 9, 3]; it must be of 1 or more rows, and no more than the image's 8"],
-    );
-    refused(
-        ops::conv2d(&image, &of(&[2, 5, 3, 0], "F"), 1),
-        &expect![
-            "conv2d: the filter F is [2, 5, 3, 0]; it must be of 1 or more columns, and no more than the image's 8"
-        ],
-    );
-    refused(ops::conv2d(&image, &of(&[2, 5, 3, 3], "F"), 0), &expect!["conv2d: the stride is 0; it must be 1 or more"]);
-    refused(
-        ops::conv2d(&x, &of(&[2, 5, 3, 3], "F"), 1),
-        &expect!["conv2d: the image x is [3, 4]; it must be [batch, channels, height, width]"],
-    );
     refused(
         ops::lstm_cell(&of(&[3, 12], "g"), &x),
         &expect!["lstm_cell: the gates g is [3, 12]; it must be [3, 16], [batch, 4·hidden] of the cell state's"],

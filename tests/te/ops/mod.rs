@@ -5,6 +5,7 @@ mod cells;
 mod elements;
 mod forms;
 mod functions;
+mod products;
 mod reductions;
 mod scans;
 mod special;

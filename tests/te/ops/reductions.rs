@@ -371,40 +371,6 @@ fn misuse_is_refused_with_the_tensors_name() -> Result<(), TeError> {
     Ok(())
 }
 
-#[test]
-fn convolutions_reduce_three_axes() -> Result<(), TeError> {
-    if epilogue_runtime::testing::compiler("convolutions_reduce_three_axes").is_none() {
-        return Ok(());
-    }
-    let (n, c, h, w, f, r, s, stride) = (2, 3, 9, 8, 4, 3, 2, 2usize);
-    let image = te::placeholder([var("n"), var("c"), var("h"), var("w")], "I");
-    let filter = te::placeholder([var("f").into(), image.shape()[1].clone(), var("r").into(), var("s").into()], "F");
-    let tensor = ops::conv2d(&image, &filter, stride as i32)?;
-    let (oh, ow) = ((h - r) / stride + 1, (w - s) / stride + 1);
-    let integers = |len: usize, seed| -> Vec<f64> { normal(len, seed).iter().map(|x| x.round()).collect() };
-    let (x, k) = (integers(n * c * h * w, 1), integers(f * c * r * s, 2));
-    let mut wanted = Vec::new();
-    for at in 0..n * f * oh * ow {
-        let (j, i, feature, b) = (at % ow, at / ow % oh, at / ow / oh % f, at / ow / oh / f);
-        let mut sum = 0.0;
-        for q in 0..c * r * s {
-            let (dj, di, channel) = (q % s, q / s % r, q / s / r);
-            sum += x[((b * c + channel) * h + i * stride + di) * w + j * stride + dj]
-                * k[((feature * c + channel) * r + di) * s + dj];
-        }
-        wanted.push(sum);
-    }
-    for device in devices() {
-        let kernel = te::auto::reduce(&tensor)?.build(&device)?;
-        let inputs = [
-            upload(&device, ElementType::F32, &x, &[n, c, h, w])?,
-            upload(&device, ElementType::F32, &k, &[f, c, r, s])?,
-        ];
-        assert_eq!(run(&kernel, &inputs.iter().collect::<Vec<_>>(), &[n, f, oh, ow])?, wanted, "{}", kernel.choice());
-    }
-    Ok(())
-}
-
 /// Every operation over no elements, along rows and down columns: the same in every order and on every device.
 #[test]
 fn operations_over_nothing() -> Result<(), TeError> {
