@@ -24,7 +24,12 @@ fn run(
     (by_tiles, only_narrow, seed): (bool, bool, u64),
 ) -> (Vec<Vec<u64>>, String) {
     let device = Device::cpu();
-    let kernel = auto::build(outputs).expect("it has a schedule").order(order).tuning(by_code(by_tiles, only_narrow)).build(&device).expect("it builds");
+    let kernel = auto::build(outputs)
+        .expect("it has a schedule")
+        .order(order)
+        .tuning(by_code(by_tiles, only_narrow))
+        .build(&device)
+        .expect("it builds");
     let mut random = fastrand::Rng::with_seed(seed);
     let number = |tensor: &Tensor| match tensor.dtype() {
         DType::Number(element) => element,
