@@ -3,6 +3,7 @@
 use super::super::x86_64::Width;
 use super::{numbers, same};
 use crate::jit::{Binary, Body, TileKernel, Value};
+use crate::tuning::Vectors;
 
 /// What a tile combines of a row's operands, a column's and the totals.
 type Scalar = fn([f32; 2], [f32; 2], [f32; 2]) -> [f32; 2];
@@ -139,5 +140,5 @@ fn a_total_that_becomes_another_is_no_tile() {
     let ((first, x), (second, y)) = (body.total(), body.total());
     body.set(first, y);
     body.set(second, x);
-    assert!(TileKernel::compile(&body, [8, 8]).is_none());
+    assert!(TileKernel::compile(&body, [8, 8], Vectors::Longest).is_none());
 }

@@ -223,7 +223,7 @@ fn windows_of_images_are_packed() {
     let (images, channels, filters, size, window) = (2, 5, 9, 14, 3);
     let x = placeholder_of(ElementType::F32, [images, channels, size, size].map(extent), "x");
     let w = placeholder_of(ElementType::F32, [filters, channels, window, window].map(extent), "w");
-    let y = ops::conv2d(&x, &w, 1).expect("it is well formed");
+    let y = ops::conv2d(&x, &w, ops::Convolution::new()).expect("it is well formed");
     let shapes = [(x, vec![images, channels, size, size]), (w, vec![filters, channels, window, window])];
     let result = [images, filters, size - window + 1, size - window + 1];
     for order in [Order::Device, Order::Exact] {
