@@ -1,4 +1,4 @@
-//! What of a reading a kernel's text depends on.
+//! The part of a reading that a kernel's text depends on.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ pub type ReadingShape = ReadingOf<Divided, PatchShape>;
 /// How a kernel reads patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PatchShape {
-    /// What a patch is.
+    /// The place of a patch in A.
     pub kind: PatchKind,
     /// The axes of the images that the kernel counts.
     pub axes: usize,
 }
 
-/// What a patch is.
+/// A patch's place in A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatchKind {
     /// A row of A.
@@ -30,7 +30,7 @@ pub enum PatchKind {
 }
 
 impl ReadingShape {
-    /// The shape of a reading of an A that is contiguous along `a`. Patches are of so many axes.
+    /// The shape of a reading of an A that is contiguous along `a`. Patches have this many axes.
     #[must_use]
     pub const fn of(reading: Reading, a: Major, axes: usize) -> Self {
         match (reading, a) {
