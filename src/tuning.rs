@@ -66,7 +66,7 @@ impl Tuning {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MachineCode {
-    /// As soon as the runs of one shape have had so many elements that it pays.
+    /// Once it pays: after enough elements, counted over all runs of one shape.
     #[default]
     WherePays,
     /// From this many elements on, counted over all runs of one shape.

@@ -12,13 +12,13 @@ pub type ReadingShape = ReadingOf<Divided, PatchShape>;
 /// How a kernel reads patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PatchShape {
-    /// How a patch lies in A.
+    /// The place of a patch in A.
     pub kind: PatchKind,
     /// The axes of the images that the kernel counts.
     pub axes: usize,
 }
 
-/// How a patch lies in A.
+/// A patch's place in A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatchKind {
     /// A row of A.
@@ -30,7 +30,7 @@ pub enum PatchKind {
 }
 
 impl ReadingShape {
-    /// The shape of a reading of an A that is contiguous along `a`, with patches of `axes` axes.
+    /// The shape of a reading of an A that is contiguous along `a`. Patches have this many axes.
     #[must_use]
     pub const fn of(reading: Reading, a: Major, axes: usize) -> Self {
         match (reading, a) {

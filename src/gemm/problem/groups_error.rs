@@ -12,9 +12,9 @@ pub enum GroupsError {
     Bounds {
         /// `offsets`, `ends` or `counts`.
         name: &'static str,
-        /// What was given.
+        /// The given one.
         given: Vec<usize>,
-        /// What is needed.
+        /// The needed one.
         needed: &'static str,
     },
     /// Bounds of groups of another element type.
@@ -22,7 +22,7 @@ pub enum GroupsError {
     BoundsElement {
         /// `offsets`, `ends` or `counts`.
         name: &'static str,
-        /// What was given.
+        /// The given one.
         given: ElementType,
     },
     /// An A that can't be divided so.
@@ -82,7 +82,7 @@ pub enum GroupsError {
         least: usize,
         /// The most that is allowed: the number of rows, or K.
         rows: usize,
-        /// What is divided.
+        /// The divided extent.
         along: &'static str,
     },
     /// A reduction that a product with groups doesn't have.
@@ -90,9 +90,9 @@ pub enum GroupsError {
     Reduction {
         /// The output's name.
         name: &'static str,
-        /// What it does.
+        /// Its reduction, in words.
         what: &'static str,
-        /// What to use instead.
+        /// Another way.
         advice: &'static str,
     },
     /// An epilogue that is computed from its own reductions, for a product with groups.
@@ -103,7 +103,7 @@ pub enum GroupsError {
     Phases {
         /// The epilogue's name.
         epilogue: &'static str,
-        /// What is divided.
+        /// The divided extent.
         divided: Divided,
     },
     /// A run of a plan for other groups.
@@ -113,9 +113,9 @@ pub enum GroupsError {
         planned = groups_of(*.planned)
     )]
     Other {
-        /// What the plan divides.
+        /// The plan's divided extent.
         planned: Option<Divided>,
-        /// What the run divides.
+        /// The run's divided extent.
         given: Option<Divided>,
     },
 }

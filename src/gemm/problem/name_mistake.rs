@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What can be wrong with arguments by name.
+/// A mistake in the names of arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameMistake {
     /// A name that the epilogue doesn't have.

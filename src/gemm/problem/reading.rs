@@ -63,7 +63,7 @@ pub trait Groups: Copy {
     /// Groups of picked rows.
     const OF_PICKED: Self;
 
-    /// What is divided into groups.
+    /// The extent that is divided into groups.
     #[must_use]
     fn divided(self) -> Divided;
 }
@@ -122,7 +122,7 @@ impl<G: Groups, P: Copy> ReadingOf<G, P> {
         }
     }
 
-    /// The same after a copy of the rows that an index picks.
+    /// The reading after a copy of the rows that an index picks.
     #[must_use]
     pub const fn in_order(self) -> Self {
         match self {
@@ -143,7 +143,7 @@ impl Reading {
         }
     }
 
-    /// This reading, with rows that an index picks.
+    /// The reading with rows that an index picks.
     pub(crate) const fn picked(self) -> Self {
         match self {
             Self::Groups(_) | Self::PickedGroups => Self::PickedGroups,
@@ -151,7 +151,7 @@ impl Reading {
         }
     }
 
-    /// This reading, divided into groups.
+    /// The reading divided into groups.
     pub(crate) const fn divided_by(self, grouping: Grouping) -> Self {
         match (self, grouping) {
             (Self::Picked | Self::PickedGroups, Grouping::Shared) => Self::PickedGroups,
