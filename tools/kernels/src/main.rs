@@ -6,7 +6,8 @@
 //! together have any three choices (as of a tile, a layout and a split) that a kernel can have. `cargo xtask choices` prints which
 //! kernel is chosen for which shape; with `--ablation` what the choices depend on, with `--others` what other libraries
 //! choose. `cargo xtask predict` prints how long a kernel takes, by its machine code. `cargo xtask published` prints the
-//! model against what others measured.
+//! model against what others measured, `cargo xtask foreign` the predictions against others' kernels, and
+//! `cargo xtask forecast` writes what to expect of GPUs.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod ablation;
@@ -17,6 +18,8 @@ mod elements;
 mod epilogues;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests read the PTX, this does not"))]
 mod gate;
+mod forecast;
+mod foreign;
 mod others;
 mod predict;
 mod published;
@@ -128,6 +131,8 @@ fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
         ["choices", "--ablation"] => print!("{}", ablation::table()?),
         ["choices", "--others"] => print!("{}", others::table()?),
         ["predict", ..] => predict::print(&arguments[1..])?,
+        ["forecast", file] => std::fs::write(file, forecast::text(&predict::gate()?)?)?,
+        ["foreign", ..] => foreign::print(&arguments[1..])?,
         ["published", ..] => published::print(&arguments[1..])?,
         _ => return checked(arguments),
     }
