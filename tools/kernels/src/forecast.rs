@@ -25,8 +25,7 @@ use super::{foreign, predict};
 const FUSED: &str = "bias_gelu_residual";
 
 /// The GPUs that are forecast by machine code.
-const BY_CODE: [(&str, &str, Arch); 2] =
-    [("H200", "H200 SXM", Arch::SM_90A), ("A100", "A100 SXM 40GB", Arch::SM_80)];
+const BY_CODE: [(&str, &str, Arch); 2] = [("H200", "H200 SXM", Arch::SM_90A), ("A100", "A100 SXM 40GB", Arch::SM_80)];
 
 /// The products for which other GPUs are forecast.
 const FEW: [[usize; 3]; 5] =

@@ -16,10 +16,10 @@ mod deep_gemm;
 mod elements;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests have goldens of more of them"))]
 mod epilogues;
-#[cfg_attr(not(test), expect(dead_code, reason = "the tests read the PTX, this does not"))]
-mod gate;
 mod forecast;
 mod foreign;
+#[cfg_attr(not(test), expect(dead_code, reason = "the tests read the PTX, this does not"))]
+mod gate;
 mod others;
 mod predict;
 mod published;

@@ -242,9 +242,8 @@ impl Task {
             Self::Choices { .. } => kernel_checks(&["choices"]),
             Self::Predict(predict) => predict.run(),
             Self::Published { rows, set } => published(*rows, set),
-            Self::Foreign { cubin: Some(cubin), kernel: Some(kernel) } => tools::install_pinned().and_then(|_| {
-                kernel_checks(&["foreign", "--cubin", &cubin.display().to_string(), "--kernel", kernel])
-            }),
+            Self::Foreign { cubin: Some(cubin), kernel: Some(kernel) } => tools::install_pinned()
+                .and_then(|_| kernel_checks(&["foreign", "--cubin", &cubin.display().to_string(), "--kernel", kernel])),
             Self::Foreign { .. } => kernel_checks(&["foreign"]),
             Self::Forecast => forecast(),
             Self::Fit { folders } => fit(folders),

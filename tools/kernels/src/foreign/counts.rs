@@ -26,7 +26,8 @@ const UNITS: [&str; Unit::ALL.len()] =
 impl Part {
     fn of<'a>(code: impl Iterator<Item = &'a Instruction> + Clone) -> Self {
         let named = |name: &'static str| code.clone().filter(move |one| is(&one.opcode, name));
-        let products: Vec<usize> = code.clone().enumerate().filter(|(_, one)| multiplies(one)).map(|(i, _)| i).collect();
+        let products: Vec<usize> =
+            code.clone().enumerate().filter(|(_, one)| multiplies(one)).map(|(i, _)| i).collect();
         let between = products.first().copied().unwrap_or(0)..products.last().map_or(0, |last| last + 1);
         let around = code.clone().enumerate().filter(|(place, _)| !between.contains(place)).map(|(_, one)| one);
         Self {

@@ -21,7 +21,7 @@ pub(super) enum Loads {
     Registers,
 }
 
-/// What machine code doesn't tell: written by hand after the source.
+/// Facts that machine code doesn't tell, written by hand after the source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Description {
     /// Rows, columns and depth of a block's stage.
@@ -75,8 +75,24 @@ type Keys<'t> = BTreeMap<&'t str, &'t str>;
 const HEAD: [&str; 7] = ["source", "licence", "compiled", "by", "gpu", "product", "published"];
 /// Keys of a kernel.
 const KERNEL: [&str; 18] = [
-    "what", "why", "tile", "warps", "stages", "loads", "cluster", "together", "grid", "arrivals", "conflicts", "lines",
-    "tflops", "prologue", "product", "tile_code", "end", "producer",
+    "what",
+    "why",
+    "tile",
+    "warps",
+    "stages",
+    "loads",
+    "cluster",
+    "together",
+    "grid",
+    "arrivals",
+    "conflicts",
+    "lines",
+    "tflops",
+    "prologue",
+    "product",
+    "tile_code",
+    "end",
+    "producer",
 ];
 
 fn keys<'t>(lines: &[&'t str], known: &[&str]) -> Outcome<Keys<'t>> {
@@ -176,7 +192,7 @@ impl Ladder {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "source: a page\nlicence: MIT\ncompiled: by a compiler\nby: hand\ngpu: A100\nproduct: 64x64x64\n\
+    const TEXT: &str = "source: a page\nlicence: MIT\ncompiled: by a compiler\nby: hand\ngpu: L4\nproduct: 64x64x64\n\
                         published: a_file\n[one]\nwhat: first\nwhy:\ntile: 64x64x32\nwarps: 4\nstages: 2\nloads: cp.async\n\
                         cluster: 1x1\ntogether: 2\ngrid: 0\narrivals: 0\nconflicts: 8x1\nlines: 8\ntflops: 60.5\n\
                         prologue: integer=2 alone=9\nproduct: tensor=8 multiply_adds=4096 alone=80\ntile_code:\nend:\n\
@@ -194,7 +210,10 @@ mod tests {
     #[test]
     fn slips_of_the_pen_are_errors() {
         let refused = |from: &str, to: &str| Ladder::read(&TEXT.replace(from, to)).expect_err("refused");
-        assert_eq!(refused("tile: 64x64x32", "tile: 64x64"), "[one] tile `64x64`: write 3 numbers from 1 to 2^20, with `x` between");
+        assert_eq!(
+            refused("tile: 64x64x32", "tile: 64x64"),
+            "[one] tile `64x64`: write 3 numbers from 1 to 2^20, with `x` between"
+        );
         assert!(refused("warps: 4", "warps: 0").contains("from 1 to 2^20"));
         assert!(refused("lines: 8\n", "").contains("`lines` is missing"));
         assert!(refused("lines: 8", "line: 8").contains("`line` is no key here"));

@@ -1,16 +1,15 @@
 //! The prediction held against kernels of others: `cargo xtask foreign`.
 //!
 //! `predict` prices the library's own kernels by their machine code. No GPU has measured those, but authors of other
-//! kernels published times of each step of their work. Such a *ladder* is an independent test of the constants of
+//! kernels published times of each step of their work. Their *ladder* is an independent test of the constants of
 //! `predict`: its steps differ in tiles, stages, clusters, barriers, bank conflicts and stores.
 //!
-//! A kernel is what its machine code says, counted by the same code as the library's own (`counts`), and a short
-//! description that is written by hand after its source (`ladder`). `pace` gives the time. The files in `ladders/` have
-//! both, with source, commit and licence. Their sources are not here, and the tests need none.
+//! A kernel is two things here. Its machine code is counted in the same way as the library's own (`counts`). A short
+//! description is written by hand after its source (`ladder`). `pace` makes a time of both. The files in `ladders/` have
+//! them, with source, commit and licence. The sources are not here, and the tests need none.
 //!
-//! To add a kernel: compile it to a cubin, then `cargo xtask foreign --cubin FILE --kernel NAME` prints its counts, where
-//! NAME is a part of its mangled name. Put them into a file of `ladders/`, and write the rest of the description above
-//! them.
+//! Compile a kernel to a cubin to add it. `cargo xtask foreign --cubin FILE --kernel NAME` prints its counts; NAME is a part
+//! of its mangled name. Put them into a file of `ladders/`, with the description above them.
 //!
 //! Two things are asked of a ladder. Times are compared with cuBLAS's on the same board, which the model prices: the
 //! ratio may differ from the published one by 15 %. The order of two steps must be right where their published times differ
@@ -112,7 +111,8 @@ impl Priced {
                 let _ = writeln!(text, "  {}", step.why);
             }
         }
-        let names = |(slow, fast): &(usize, usize)| format!("{} < {}", ladder.steps[*slow].name, ladder.steps[*fast].name);
+        let names =
+            |(slow, fast): &(usize, usize)| format!("{} < {}", ladder.steps[*slow].name, ladder.steps[*fast].name);
         let listed: Vec<String> = wrong.iter().map(names).collect();
         let listed = if listed.is_empty() { String::new() } else { format!(": {}", listed.join(", ")) };
         let _ = writeln!(text, "order: {} of {pairs} pairs are predicted the other way round{listed}", wrong.len());
@@ -176,7 +176,10 @@ mod tests {
             }
             for (slow, fast) in &priced.wrong {
                 let names = [&steps[*slow].name, &steps[*fast].name];
-                assert!(explained(*slow) || explained(*fast), "{title}: the order of {names:?} is wrong without a reason");
+                assert!(
+                    explained(*slow) || explained(*fast),
+                    "{title}: the order of {names:?} is wrong without a reason"
+                );
             }
         }
         expect_file!["../../../../tests/golden/foreign.txt"].assert_eq(&text().expect("the ladders"));

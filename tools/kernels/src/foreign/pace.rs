@@ -13,7 +13,7 @@ use super::super::predict::{DRAIN, LAUNCH, RELEASE};
 use super::counts::Part;
 use super::ladder::{Description, Loads, Step};
 
-/// What the model says of a step.
+/// The prediction of a step.
 #[derive(Clone, Debug)]
 pub(super) struct Time {
     pub(super) microseconds: f64,
@@ -32,7 +32,7 @@ struct Family {
     latency: f64,
     /// From a block's start to its first products.
     start: f64,
-    /// What clusters add to a start.
+    /// Clocks that clusters add to a start.
     cluster: f64,
     /// A launch that takes longer is limited by the power.
     power_after: f64,

@@ -176,8 +176,8 @@ impl Work {
         work
     }
 
-    /// Of what was counted before: instructions by unit; multiply-adds, bytes that the tensor cores read, bytes that the warp
-    /// moves, and its clocks alone.
+    /// Work that was counted before: instructions by unit; then multiply-adds, bytes that the tensor cores read, bytes that
+    /// the warp moves, and its clocks alone.
     pub(crate) fn counted(counts: [usize; Unit::ALL.len()], numbers: [f64; 4]) -> Self {
         let [multiply_adds, product_bytes, shared_bytes, alone] = numbers;
         let mut busy = [0.0; Unit::ALL.len()];

@@ -49,7 +49,7 @@ impl Regime {
         }
     }
 
-    /// Of a library's choice for a product without FP8.
+    /// The regime of a library's choice for a product without FP8.
     pub(crate) fn of_extents([m, n, k]: [usize; 3]) -> Self {
         match () {
             () if m.min(n) <= 256 => Self::FewRows,
