@@ -24,7 +24,11 @@ fn plans(criterion: &mut Criterion) {
     let Ok(device) = Device::emulated(Arch::SM_80) else {
         return eprintln!("no NVRTC: run `cargo xtask tools` first");
     };
-    criterion.bench_function("choose a kernel", |b| b.iter(|| black_box(builder(&device).choose().map(drop)).is_ok()));
+    let Ok(hopper) = Device::emulated(Arch::SM_90A) else { return eprintln!("no emulated device for sm_90a") };
+    for (arch, device) in [(Arch::SM_80, &device), (Arch::SM_90A, &hopper)] {
+        let name = format!("choose a kernel for {arch}");
+        criterion.bench_function(&name, |b| b.iter(|| black_box(builder(device).choose().map(drop)).is_ok()));
+    }
 
     let Ok(gemm) = builder(&device).plan() else { return eprintln!("the plan failed") };
     criterion

@@ -38,7 +38,7 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
 }
 
 /// GPUs that users have: those that differ in how they are priced. Those without kernels of their own run older ones.
-const GPUS: [&str; 14] = [
+pub(crate) const GPUS: [&str; 14] = [
     "A100 SXM 40GB",
     "A10",
     "RTX 3090",

@@ -6,13 +6,16 @@
 //! together have any three choices (as of a tile, a layout and a split) that a kernel can have. `cargo xtask choices` prints which
 //! kernel is chosen for which shape; with `--ablation` what the choices depend on, with `--others` what other libraries
 //! choose. `cargo xtask predict` prints how long a kernel takes, by its machine code. `cargo xtask published` prints the
-//! model against what others measured.
+//! model against what others measured, `cargo xtask foreign` the predictions against others' kernels, and
+//! `cargo xtask forecast` writes what to expect of GPUs.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod ablation;
 mod choices;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests have goldens of more of them"))]
 mod epilogues;
+mod forecast;
+mod foreign;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests read the PTX, this does not"))]
 mod families;
 mod gate;
@@ -121,6 +124,8 @@ fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
         ["choices", "--ablation"] => print!("{}", ablation::table()?),
         ["choices", "--others"] => print!("{}", others()?),
         ["predict", ..] => predict::print(&arguments[1..])?,
+        ["forecast", file] => std::fs::write(file, forecast::text(&predict::gate()?)?)?,
+        ["foreign", ..] => foreign::print(&arguments[1..])?,
         ["published", ..] => published::print(&arguments[1..])?,
         _ => return checked(arguments),
     }

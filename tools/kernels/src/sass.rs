@@ -73,6 +73,11 @@ pub(crate) struct Sass {
 impl Sass {
     /// Disassembles a cubin.
     pub(crate) fn of(nvdisasm: &Path, cubin: &[u8]) -> Result<Self, String> {
+        Self::text_of(nvdisasm, cubin).map(|text| Self::parse(&text))
+    }
+
+    /// The text of a cubin's kernels.
+    pub(crate) fn text_of(nvdisasm: &Path, cubin: &[u8]) -> Result<String, String> {
         /// Numbers the files of this process.
         static FILES: AtomicUsize = AtomicUsize::new(0);
         let number = FILES.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +92,7 @@ impl Sass {
         if !output.status.success() {
             return Err(format!("nvdisasm: {}", String::from_utf8_lossy(&output.stderr)));
         }
-        Ok(Self::parse(&String::from_utf8_lossy(&output.stdout)))
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Reads lines such as `/*0ae0*/  @P0 HGMMA.64x256x16.F32.BF16 R24, gdesc[UR12], R24, UP0 ;`.

@@ -85,6 +85,17 @@ enum Task {
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
     },
+    /// Compares predictions by machine code with published times of others' kernels, step by step.
+    Foreign {
+        /// Instead, prints the counts of a kernel of this cubin, for a file of tools/kernels/src/foreign/ladders.
+        #[arg(long, value_name = "FILE", requires = "kernel")]
+        cubin: Option<std::path::PathBuf>,
+        /// A part of the kernel's mangled name.
+        #[arg(long, value_name = "NAME", requires = "cubin")]
+        kernel: Option<String>,
+    },
+    /// Writes what to expect of GPUs that have measured nothing yet, with the model's error: benches/results/forecast.md.
+    Forecast,
     /// Fits the model's constants to the times that GPUs recorded (benches/results), and prints both.
     ///
     /// It prints each constant before and after, with the error of the predictions; nothing is written.
@@ -233,6 +244,10 @@ impl Task {
             Self::Choices { .. } => kernel_checks(&["choices"]),
             Self::Predict(predict) => predict.run(),
             Self::Published { rows, set } => published(*rows, set),
+            Self::Foreign { cubin: Some(cubin), kernel: Some(kernel) } => tools::install_pinned()
+                .and_then(|_| kernel_checks(&["foreign", "--cubin", &cubin.display().to_string(), "--kernel", kernel])),
+            Self::Foreign { .. } => kernel_checks(&["foreign"]),
+            Self::Forecast => forecast(),
             Self::Fit { folders } => fit(folders),
             Self::Structure => structure::print(),
             Self::Prose { of } => prose::print(of.as_deref()),
@@ -309,6 +324,15 @@ fn published(rows: bool, set: &[String]) -> Result<(), Failure> {
     words.extend(set.iter().flat_map(|change| ["--set", change]));
     kernel_checks(&words)?;
     say!("{}", plot::published::draw(&file)?.display());
+    Ok(())
+}
+
+/// Writes the forecast.
+fn forecast() -> Result<(), Failure> {
+    tools::install_pinned()?;
+    let file = workspace::root().join("benches/results/forecast.md");
+    kernel_checks(&["forecast", &file.display().to_string()])?;
+    println!("{}", file.display());
     Ok(())
 }
 

@@ -36,13 +36,17 @@ pub(crate) struct Parts {
 }
 
 /// Where a branch goes, and whether it may be not taken. The lanes of a warp stay together, so a branch for those that
-/// don't (`BRA.DIV`) is no branch here.
+/// don't (`BRA.DIV`) is no branch here. A call that keeps no return address may be a far branch; it may also return.
 fn branch(sass: &Sass, instruction: &Instruction) -> Option<(usize, bool)> {
-    if !is(&instruction.opcode, "BRA") || instruction.opcode.contains(".DIV") {
+    let far = instruction.opcode == "CALL.REL.NOINC";
+    if !(far || is(&instruction.opcode, "BRA")) || instruction.opcode.contains(".DIV") {
         return None;
     }
     let (before, rest) = instruction.operands.split_once("`(")?;
     let target = sass.label(rest.split_once(')')?.0)?;
+    if far {
+        return Some((target, true));
+    }
     // `BRA.U UP0, …` and `BRA P0, …` depend on a predicate without being predicated.
     Some((target, instruction.predicated || !before.trim().is_empty()))
 }

@@ -176,6 +176,17 @@ impl Work {
         work
     }
 
+    /// Work that was counted before: instructions by unit; then multiply-adds, bytes that the tensor cores read, bytes that
+    /// the warp moves, and its clocks alone.
+    pub(crate) fn counted(counts: [usize; Unit::ALL.len()], numbers: [f64; 4]) -> Self {
+        let [multiply_adds, product_bytes, shared_bytes, alone] = numbers;
+        let mut busy = [0.0; Unit::ALL.len()];
+        for (unit, _) in Unit::ALL {
+            busy[unit as usize] = unit.clocks() * counts[unit as usize] as f64;
+        }
+        Self { counts, busy, multiply_adds, product_bytes, shared_bytes, alone }
+    }
+
     /// The same on an A100, which does single-precision arithmetic at half the rate (CUDA C++ Programming Guide, compute
     /// capability 8.0: 64 results per clock of a multiprocessor).
     pub(crate) fn on_a100(mut self) -> Self {

@@ -8,7 +8,7 @@
 //! Both ways of a branch are counted, a spinning wait not at all. The error is unknown until a GPU has measured it.
 
 pub(crate) mod block;
-mod flow;
+pub(crate) mod flow;
 pub(crate) mod issue;
 mod report;
 
@@ -176,19 +176,15 @@ impl Prediction {
     }
 }
 
-fn gate() -> Result<Gate, Box<dyn Error>> {
+pub(crate) fn gate() -> Result<Gate, Box<dyn Error>> {
     Ok(Gate::new(Compiler::find()?, testing::nvdisasm("predict")))
 }
 
-/// The headline shapes with the prediction beside the model's, as text.
-pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let of = |(family, mnk)| Subject::of(family, mnk, "plain", "").map_err(|error| format!("{mnk:?}: {error}"));
-    let shapes = FAMILIES.into_iter().rev().flat_map(|family| HEADLINE.map(|mnk| (family, mnk)));
-    let subjects = shapes.map(of).collect::<Result<Vec<_>, _>>()?;
+/// The kernels of subjects as code, each once.
+fn codes(gate: &Gate, subjects: &[Subject]) -> Result<Vec<(KernelKey, Code)>, String> {
     // Several have one kernel; others differ in what their names leave out, such as arguments without tensor copies.
     let mut kernels: Vec<&Subject> = Vec::new();
-    for subject in &subjects {
+    for subject in subjects {
         if kernels.iter().all(|known| known.candidate.key != subject.candidate.key) {
             kernels.push(subject);
         }
@@ -197,15 +193,38 @@ pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
         let code = s.disassembled(gate).and_then(|sass| Code::of(&sass, &s.candidate.key));
         Ok((s.candidate.key, code.map_err(|error| format!("{}: {error}", s.candidate.key))?))
     };
-    let codes = kernels.par_iter().map(code).collect::<Result<Vec<_>, String>>()?;
+    kernels.par_iter().map(code).collect()
+}
+
+/// The code of a subject's kernel.
+fn code<'c>(codes: &'c [(KernelKey, Code)], subject: &Subject) -> Result<&'c Code, String> {
+    let found = codes.iter().find(|(key, _)| *key == subject.candidate.key);
+    found.map(|(_, code)| code).ok_or_else(|| "a kernel was not compiled".to_owned())
+}
+
+/// Microseconds of the headline's products with an epilogue: by the machine code, and by the model.
+pub(crate) fn times(gate: &Gate, family: &dyn Family, epilogue: &str) -> Result<Vec<[f64; 2]>, String> {
+    let of = |mnk| Subject::of(family, mnk, epilogue, "").map_err(|error| format!("{mnk:?}: {error}"));
+    let subjects = HEADLINE.map(of).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let codes = codes(gate, &subjects)?;
+    let both = |s: &Subject| Ok([predict(s, code(&codes, s)?).microseconds(), s.candidate.microseconds]);
+    subjects.iter().map(both).collect()
+}
+
+/// The headline shapes with the prediction beside the model's, as text.
+pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let of = |(family, mnk)| Subject::of(family, mnk, "plain", "").map_err(|error| format!("{mnk:?}: {error}"));
+    let shapes = FAMILIES.into_iter().rev().flat_map(|family| HEADLINE.map(|mnk| (family, mnk)));
+    let subjects = shapes.map(of).collect::<Result<Vec<_>, _>>()?;
+    let codes = codes(gate, &subjects)?;
     let mut table = String::new();
     for (i, subject) in subjects.iter().enumerate() {
         if i.is_multiple_of(HEADLINE.len()) {
             let title = format!("== kernels for {} on an {} ==", subject.arch, subject.gpu);
             writeln!(table, "{}{title}", if i == 0 { "" } else { "\n" }).map_err(|e| text(&e))?;
         }
-        let (_, code) =
-            codes.iter().find(|(key, _)| *key == subject.candidate.key).ok_or("a kernel was not compiled")?;
+        let code = code(&codes, subject)?;
         table.push_str(&line(subject, code).map_err(|e| text(&e))?);
     }
     Ok(table)

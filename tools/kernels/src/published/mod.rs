@@ -22,7 +22,7 @@ use self::data::{Part, Row, Split, Timed, Types};
 
 /// The limits that decide a product's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Regime {
+pub(crate) enum Regime {
     /// The tensor cores and the power limit.
     Large,
     /// Its stores: K is at most 1024 in many tiles.
@@ -45,14 +45,21 @@ impl Regime {
         match (&row.kernel, row.types) {
             (Timed::Sm80 { split: Split::Stream | Split::Serial(_), .. }, _) => Self::Split,
             (_, Types::FastE4m3 | Types::ScaledE4m3) => Self::Fp8,
-            _ if m.min(n) <= 256 => Self::FewRows,
-            _ if m.max(n) <= 2560 && k <= 4096 => Self::Small,
-            _ if k <= 1024 => Self::ShortK,
-            _ => Self::Large,
+            _ => Self::of_extents([m, n, k]),
         }
     }
 
-    const fn name(self) -> &'static str {
+    /// The regime of a library's choice for a product without FP8.
+    pub(crate) fn of_extents([m, n, k]: [usize; 3]) -> Self {
+        match () {
+            () if m.min(n) <= 256 => Self::FewRows,
+            () if m.max(n) <= 2560 && k <= 4096 => Self::Small,
+            () if k <= 1024 => Self::ShortK,
+            () => Self::Large,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Large => "large",
             Self::ShortK => "short K",
@@ -93,6 +100,45 @@ fn priced<'r>(rows: &'r [Row], changed: &(dyn Fn(Machine) -> Machine + Sync)) ->
     };
     let rows: Vec<&Row> = rows.iter().filter(counted).collect();
     rows.into_par_iter().map(of).collect()
+}
+
+/// How far judged rows of a regime are from the model.
+pub(crate) struct Bar {
+    pub(crate) regime: Regime,
+    pub(crate) rows: usize,
+    pub(crate) sources: usize,
+    /// The geometric mean of published over predicted times.
+    pub(crate) mean: f64,
+    /// Bounds between which nine of ten rows lie.
+    pub(crate) between: [f64; 2],
+}
+
+/// The model's error in each regime that something judges.
+pub(crate) fn bars() -> Result<Vec<Bar>, String> {
+    let rows = data::all()?;
+    let all = priced(&rows, &|machine| machine)?;
+    let of = |regime: Regime| {
+        let judged = || all.iter().filter(move |p| p.regime == regime && p.row.part == Part::Judge);
+        let mut ratios: Vec<f64> = judged().map(|p| p.ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let last = ratios.len().checked_sub(1)?;
+        let at = |share: f64| ratios[(share * last as f64).round() as usize];
+        let sources: BTreeSet<&str> = judged().map(|p| p.row.source.as_str()).collect();
+        let mean = Summary::of(&ratios).mean;
+        Some(Bar { regime, rows: ratios.len(), sources: sources.len(), mean, between: [at(0.05), at(0.95)] })
+    };
+    Ok(Regime::ALL.into_iter().filter_map(of).collect())
+}
+
+/// The machine that a row was timed on, and the model's time for the row in microseconds.
+pub(crate) fn predicted(row: &Row) -> Result<(Machine, f64), String> {
+    let price = || {
+        let machine = price::machine(row)?;
+        let candidate = price::candidate(&machine, row)?;
+        let predicted = price::measured(&machine, row, &candidate)?;
+        Ok((machine, predicted))
+    };
+    price().map_err(|why: Box<dyn Error>| format!("{}, {:?}: {why}", row.source, row.extents))
 }
 
 /// Ratios in short: how many, their geometric mean, the least, the largest, and the share within 20 %.

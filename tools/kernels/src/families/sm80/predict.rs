@@ -90,6 +90,10 @@ pub(super) fn predict(s: &Subject, key: &Sm80Key, code: &Code) -> Prediction {
         teams: together.max(1),
         tiles,
     });
-    let limiter = limiter(&timeline, &stage, epilogue.1, false);
-    Prediction { timeline, warps, teams: together.max(1), stage, epilogue, clocks_per_us, power: 0.0, limiter }
+    // The clock that the board's power allows on average.
+    let multiplied = macs * stages_of_all;
+    let least = multiplied / (RATE * machine.multiprocessors as f64 * machine.power_clock * 1e3);
+    let power = (least - timeline.shares[3].1 / clocks_per_us).max(0.0);
+    let limiter = limiter(&timeline, &stage, epilogue.1, power > 0.0);
+    Prediction { timeline, warps, teams: together.max(1), stage, epilogue, clocks_per_us, power, limiter }
 }
