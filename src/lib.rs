@@ -117,6 +117,7 @@
 //! | [`ops`] | its operations, which are also functions for numbers and tensor expressions; [`#[elementwise]`](crate::prelude::elementwise) makes more |
 //! | [`gemm`] | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`] has every choice, [`gemm::Error`] is what fails |
 //! | [`te`] | tensor expressions: maps, reductions and scans; [`te::auto`] schedules them, [`te::ops`] has ready-made ones |
+//! | [`fuse`] | tensor expressions whose contractions become products with epilogues |
 //! | [`distributed`] | products divided among GPUs or threads, with what the ranks add up |
 //! | [`bundle`] | kernels compiled ahead of time: one file, and no compiler where it runs |
 //! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
@@ -159,6 +160,8 @@ pub mod distributed;
 pub mod evt;
 mod exhaustion;
 pub mod expr;
+#[cfg(feature = "te")]
+pub mod fuse;
 pub mod gemm;
 #[cfg(all(any(doc, doctest), feature = "te"))]
 pub mod guide;

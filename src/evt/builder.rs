@@ -27,6 +27,7 @@ impl TreeBuilder {
             nodes: Vec::new(),
             parameters: Vec::new(),
             outputs: Vec::new(),
+            significand: 0,
             refused: None,
         };
         Self { tree, site: Site::default() }
@@ -35,6 +36,12 @@ impl TreeBuilder {
     /// The source location of the nodes that follow.
     pub fn at(&mut self, line: u32, column: u32) -> &mut Self {
         self.site = Site { line, column };
+        self
+    }
+
+    /// Functions are at least as accurate as outputs of this many significant bits need, whatever types outputs have.
+    pub(crate) fn significand(&mut self, bits: u32) -> &mut Self {
+        self.tree.significand = bits;
         self
     }
 

@@ -488,6 +488,8 @@ pub struct Tree {
     pub(crate) nodes: Vec<NodeData>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) outputs: Vec<Output>,
+    /// Values are at least as accurate as outputs of this many significant bits need.
+    pub(crate) significand: u32,
     /// The reason why there is no tree, and the place of the derivative that doesn't exist.
     pub(crate) refused: Option<(String, Site)>,
 }

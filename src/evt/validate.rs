@@ -88,7 +88,7 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
     let mut names = Identifiers::new(tree);
     let moved = |place: &[Option<ValueId>], id: ValueId| place[id.index()].unwrap_or(id);
     for (i, draft) in drafts.iter().enumerate() {
-        let Some(significand) = significand[i] else { continue };
+        let Some(significand) = significand[i].map(|bits| bits.max(tree.significand)) else { continue };
         let mut kind = draft.kind.clone();
         kind.operands_mut().into_iter().for_each(|operand| *operand = moved(&place, *operand));
         for operand in kind.operands() {

@@ -7,6 +7,7 @@
 //! | [`plans`] | how do I plan once, keep the plan in a struct, and run it with other arguments? |
 //! | [`cookbook`] | how do I do bias, activations, gates (SwiGLU), residuals, scales, LoRA, norms, losses, gradients, batches, views, 8-bit products? |
 //! | [`tensor_expressions`] | how do I do the reductions and scans around products, without and with a schedule? |
+//! | [`from_mathematics`] | how do contractions of tensor expressions become products with fused epilogues? |
 //! | [`devices`] | where does it run, are results the same everywhere, how accurate are they? |
 //! | [`memory`] | how do slices, `Vec`s, ndarray, DLPack, safetensors and cudarc come in and go out without a copy? |
 //! | [`deployment`] | how do I ship a program whose kernels are compiled already? |
@@ -22,6 +23,7 @@ pub mod debugging;
 pub mod deployment;
 pub mod devices;
 pub mod first_product;
+pub mod from_mathematics;
 pub mod memory;
 pub mod performance;
 pub mod plans;

@@ -5,6 +5,9 @@
 //! Both take the same expressions, and the tensors of products: what a [`Gemm`](crate::Gemm) wrote, a kernel of this page
 //! reads, and the other way round.
 //!
+//! Contractions of tensor expressions become products with fused epilogues by
+//! [`fuse`](super::from_mathematics).
+//!
 //! # Ready-made operations
 //!
 //! ```

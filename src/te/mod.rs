@@ -36,16 +36,16 @@
 //!
 //! Every mistake in an expression, a schedule or a run is reported as a [`TeError`].
 
-mod arith;
+pub(crate) mod arith;
 pub mod auto;
 mod bind;
 mod cuda;
 mod dtype;
 mod error;
-mod expr;
+pub(crate) mod expr;
 mod loops;
 pub mod ops;
-mod text;
+pub(crate) mod text;
 
 pub use dtype::DType;
 pub use error::{

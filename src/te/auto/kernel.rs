@@ -15,16 +15,16 @@ use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
 
 /// A kernel of any kind, ready to run.
-pub(in crate::te::auto) trait Runs: Send + Sync {
+pub(crate) trait Runs: Send + Sync {
     /// Runs on tensors that have been checked; `None` if there is nothing to do.
     fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError>;
 }
 
 /// A record of a run: the choice in words, and the complete text of its kernels, which is empty on the CPU.
 #[derive(Clone, Debug, Default)]
-pub(in crate::te::auto) struct Ran {
-    pub(in crate::te::auto) choice: Arc<str>,
-    pub(in crate::te::auto) source: Arc<str>,
+pub(crate) struct Ran {
+    pub(crate) choice: Arc<str>,
+    pub(crate) source: Arc<str>,
 }
 
 impl Ran {
@@ -33,7 +33,7 @@ impl Ran {
         Self { choice: choice.into(), source: Arc::default() }
     }
 
-    pub(in crate::te::auto) fn one_after_another(all: &[Self]) -> Self {
+    pub(crate) fn one_after_another(all: &[Self]) -> Self {
         let choices: Vec<&str> = all.iter().map(|ran| &*ran.choice).collect();
         let sources: Vec<&str> = all.iter().map(|ran| &*ran.source).collect();
         let choice = format!("{} kernels: {}", all.len(), choices.join("; then "));
@@ -50,7 +50,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    pub(in crate::te::auto) fn new(device: &Device, signature: Signature, kernels: Box<dyn Runs>) -> Self {
+    pub(crate) fn new(device: &Device, signature: Signature, kernels: Box<dyn Runs>) -> Self {
         Self { device: device.clone(), signature, kernels, last: Mutex::default() }
     }
 

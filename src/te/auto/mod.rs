@@ -44,14 +44,19 @@ mod split;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::bind::arguments::{Bound, Signature, Sizes};
 pub use self::kernel::Kernel;
+pub(crate) use self::kernel::{Ran, Runs};
 pub use self::order::Order;
+pub(crate) use self::pattern::passes::{inlined, parts};
+pub(crate) use self::pattern::reads::{computed, is_size, read_type};
+pub(crate) use self::run::intermediates::{Intermediates, part};
+pub(crate) use self::split::by_pass::TensorOrigin;
+pub(crate) use self::split::rewriting::{HeldResult, Rewriting};
 
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
-use self::bind::arguments::Signature;
-use self::kernel::Runs;
 use self::pattern::fused::Reduction;
 use self::pattern::reads::refused;
 use self::pattern::recurrence::Recurrence;
@@ -252,9 +257,16 @@ impl Automatic {
     }
 
     fn built(self, device: &Device) -> Result<Kernel, TeError> {
+        let (signature, kernels) = self.kernels(device)?;
+        Ok(Kernel::new(device, signature, kernels))
+    }
+
+    /// The kernels on a device, and what their arguments must be: what a kernel consists of, and a part of
+    /// [`fuse`](crate::fuse)'s programs.
+    pub(crate) fn kernels(self, device: &Device) -> Result<(Signature, Box<dyn Runs>), TeError> {
         let backend = &*backend(device, self.tuning)?;
         let of = |parameters: &[Tensor], outputs: usize| Signature::new(parameters, parameters.len() - outputs);
-        let (signature, kernels): (_, Box<dyn Runs>) = match self.pattern {
+        Ok(match self.pattern {
             Pattern::Reduce(reduction) => {
                 let signature = of(&reduction.parameters, reduction.outputs.len());
                 (signature, backend.reduction(reduction, self.order, None)?)
@@ -267,7 +279,6 @@ impl Automatic {
                 let signature = of(&recurrence.parameters, recurrence.outputs.len());
                 (signature, Box::new(kernels::scan(backend, *recurrence, self.order)?))
             }
-        };
-        Ok(Kernel::new(device, signature, kernels))
+        })
     }
 }

@@ -16,11 +16,11 @@ use crate::{Argument, ElementType};
 
 /// The values of the sizes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::te::auto) struct Sizes(Arc<HashMap<Var, i64>>);
+pub(crate) struct Sizes(Arc<HashMap<Var, i64>>);
 
 impl Sizes {
     /// The value of an integer expression of sizes.
-    pub(in crate::te::auto) fn value(&self, x: &Expr) -> Result<i64, TeError> {
+    pub(crate) fn value(&self, x: &Expr) -> Result<i64, TeError> {
         evaluate(x, &self.0).map_err(|_| {
             RunError::Failed {
                 reason: format!(
@@ -46,16 +46,16 @@ impl Sizes {
     }
 
     /// The value of a variable, if the arguments' shapes determine it.
-    pub(in crate::te::auto) fn of(&self, var: Var) -> Option<i64> {
+    pub(crate) fn of(&self, var: Var) -> Option<i64> {
         self.0.get(&var).copied()
     }
 }
 
 /// The tensors of a run, in the order of the parameters, and the sizes that their shapes give.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Bound<'a> {
-    pub(in crate::te::auto) tensors: Vec<&'a DeviceTensor>,
-    pub(in crate::te::auto) sizes: Sizes,
+pub(crate) struct Bound<'a> {
+    pub(crate) tensors: Vec<&'a DeviceTensor>,
+    pub(crate) sizes: Sizes,
 }
 
 impl Bound<'_> {
@@ -88,11 +88,11 @@ impl Layout {
 
 /// The arguments that a kernel's runs must have.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Signature {
+pub(crate) struct Signature {
     /// The tensors that a run takes as arguments: first those that are read, then those that are written.
-    pub(in crate::te::auto) parameters: Vec<Tensor>,
+    pub(crate) parameters: Vec<Tensor>,
     /// How many of them are read.
-    pub(in crate::te::auto) inputs: usize,
+    pub(crate) inputs: usize,
     shapes: Vec<Vec<Expr>>,
     last: Mutex<Option<Fitting>>,
 }
@@ -105,7 +105,7 @@ struct Fitting {
 }
 
 impl Signature {
-    pub(in crate::te::auto) fn new(parameters: &[Tensor], inputs: usize) -> Self {
+    pub(crate) fn new(parameters: &[Tensor], inputs: usize) -> Self {
         let shapes = parameters.iter().map(Tensor::shape).collect();
         Self { parameters: parameters.to_vec(), inputs, shapes, last: Mutex::default() }
     }

@@ -58,7 +58,7 @@ impl Search {
 }
 
 /// The computation and the reduction of an operation, if it is one.
-pub(in crate::te::auto) fn parts(operation: &Operation) -> Option<(&Compute, &Reduce)> {
+pub(crate) fn parts(operation: &Operation) -> Option<(&Compute, &Reduce)> {
     let compute = operation.as_compute()?;
     match compute.body.first()?.kind() {
         Kind::Reduce(reduce, _) => Some((compute, reduce)),
@@ -346,7 +346,7 @@ pub(in crate::te::auto) fn totals_of(members: &[Member<'_>], total: &[Var]) -> K
 }
 
 /// An expression in which reads of computations without reductions are inlined.
-pub(in crate::te::auto) fn inlined(x: &Expr) -> Expr {
+pub(crate) fn inlined(x: &Expr) -> Expr {
     Inlining::default().expression(x)
 }
 

@@ -21,7 +21,7 @@ use crate::te::expr::var::Var;
 pub(in crate::te::auto) const TARGET: &str = "te::auto";
 
 /// The type in which values of a type are computed.
-pub(in crate::te::auto) fn computed(dtype: DType) -> DType {
+pub(crate) fn computed(dtype: DType) -> DType {
     match dtype {
         DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2) => DType::F32,
         other => other,
@@ -29,7 +29,7 @@ pub(in crate::te::auto) fn computed(dtype: DType) -> DType {
 }
 
 /// The type that holds an element after it is read. A truth value is held as its byte, which may have any value.
-pub(in crate::te::auto) fn read_type(dtype: DType) -> DType {
+pub(crate) fn read_type(dtype: DType) -> DType {
     if dtype == DType::Bool { DType::Number(dtype.in_memory()) } else { computed(dtype) }
 }
 
@@ -283,7 +283,7 @@ impl Affine {
 }
 
 /// Whether an integer expression consists of sizes only, so that it is known before the kernel starts.
-pub(in crate::te::auto) fn is_size(x: &Expr) -> bool {
+pub(crate) fn is_size(x: &Expr) -> bool {
     let mut sizes = x.dtype().is_integer();
     x.visit(&mut |part| match part.kind() {
         Kind::Var(var) => sizes &= !var.is_counter(),

@@ -11,18 +11,18 @@ use crate::te::error::{RunError, TeError};
 use crate::te::expr::tensor::Tensor;
 
 /// Memory for intermediate tensors between kernels.
-pub(in crate::te::auto) struct Intermediates {
+pub(crate) struct Intermediates {
     tensors: Vec<Tensor>,
     memory: Pool<Vec<DeviceTensor>>,
 }
 
 impl Intermediates {
-    pub(in crate::te::auto) fn new(tensors: Vec<Tensor>) -> Self {
+    pub(crate) fn new(tensors: Vec<Tensor>) -> Self {
         Self { tensors, memory: Pool::default() }
     }
 
     /// Memory for a run: that of the last run if it is large enough.
-    pub(in crate::te::auto) fn take(
+    pub(crate) fn take(
         &self,
         stream: &Stream,
         bound: &Bound<'_>,
@@ -42,7 +42,7 @@ impl Intermediates {
         self.tensors.iter().map(allocate).collect()
     }
 
-    pub(in crate::te::auto) fn put(&self, stream: &Stream, memory: Arc<Vec<DeviceTensor>>) {
+    pub(crate) fn put(&self, stream: &Stream, memory: Arc<Vec<DeviceTensor>>) {
         self.memory.put(stream, memory);
     }
 }
@@ -53,7 +53,7 @@ fn extents(tensor: &Tensor, bound: &Bound<'_>) -> Result<Vec<usize>, TeError> {
 }
 
 /// The arguments and sizes of one of several kernels. Its tensors belong to the whole run, or lie between kernels.
-pub(super) fn part<'a>(bound: &Bound<'a>, origins: &[TensorOrigin], memory: &'a [DeviceTensor]) -> Bound<'a> {
+pub(crate) fn part<'a>(bound: &Bound<'a>, origins: &[TensorOrigin], memory: &'a [DeviceTensor]) -> Bound<'a> {
     let tensor = |origin: &TensorOrigin| match origin {
         TensorOrigin::Argument(place) => bound.tensors[*place],
         TensorOrigin::Intermediate(place) => &memory[*place],

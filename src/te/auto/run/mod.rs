@@ -5,7 +5,7 @@ mod backend;
 mod cell;
 mod cpu;
 mod gpu;
-mod intermediates;
+pub(in crate::te::auto) mod intermediates;
 pub(in crate::te::auto) mod kernels;
 mod scan;
 mod several;

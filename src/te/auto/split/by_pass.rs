@@ -19,7 +19,7 @@ use crate::te::expr::var::Var;
 
 /// The origin of a step's tensor: a parameter of the whole, or an intermediate tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::te::auto) enum TensorOrigin {
+pub(crate) enum TensorOrigin {
     Argument(usize),
     Intermediate(usize),
 }

@@ -4,6 +4,6 @@ pub(in crate::te::auto) mod by_pass;
 pub(in crate::te::auto) mod by_shape;
 mod by_step;
 pub(in crate::te::auto) mod cell;
-mod rewriting;
+pub(in crate::te::auto) mod rewriting;
 pub(in crate::te::auto) mod sequence;
 mod slicing;

@@ -12,14 +12,14 @@ use crate::te::expr::var::Var;
 
 /// A tensor that holds a result of an earlier kernel.
 #[derive(Clone)]
-pub(super) struct HeldResult {
-    pub(super) tensor: Tensor,
+pub(crate) struct HeldResult {
+    pub(crate) tensor: Tensor,
     /// The number of the output that it is, if it is one.
-    pub(super) output: Option<usize>,
+    pub(crate) output: Option<usize>,
 }
 
 /// Rewrites operations: reads of earlier kernels' results become reads of the tensors that hold them.
-pub(super) struct Rewriting<'a> {
+pub(crate) struct Rewriting<'a> {
     held: &'a HashMap<*const Operation, Vec<HeldResult>>,
     made: HashMap<*const Operation, Arc<Operation>>,
     /// Whether what can be is computed [by passes](Operation::or_by_passes).
@@ -27,7 +27,7 @@ pub(super) struct Rewriting<'a> {
 }
 
 impl<'a> Rewriting<'a> {
-    pub(super) fn new(held: &'a HashMap<*const Operation, Vec<HeldResult>>) -> Self {
+    pub(crate) fn new(held: &'a HashMap<*const Operation, Vec<HeldResult>>) -> Self {
         Self { held, made: HashMap::new(), by_passes: false }
     }
 
@@ -36,7 +36,7 @@ impl<'a> Rewriting<'a> {
         Self { by_passes: true, ..self }
     }
 
-    pub(super) fn tensor(&mut self, tensor: &Tensor) -> Tensor {
+    pub(crate) fn tensor(&mut self, tensor: &Tensor) -> Tensor {
         match tensor.operation().by_passes().get(tensor.value()) {
             Some(passes) if self.by_passes => self.tensor(passes),
             _ => Tensor::new(self.operation(tensor.operation()), tensor.value()),

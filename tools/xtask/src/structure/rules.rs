@@ -112,6 +112,7 @@ const LAYERS: &[&str] = &[
     "src/te/auto/run",
     "src/te/auto",
     "src/te",
+    "src/fuse",
     "src",
     "runtime/ptx-vm/conformance/src",
     "tools/bundle/src",

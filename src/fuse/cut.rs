@@ -1,0 +1,338 @@
+//! Cuts a program of expressions into products with what is computed with them, and the rest.
+//!
+//! The nodes are those of te's own kernels: reductions, scans, and the values that must be in memory, which are outputs
+//! and factors of products. Everything else is written out where it is read. From each product a region grows over the
+//! nodes that read it, in an order in which they can be computed. A node joins if
+//!
+//! 1. nothing else that it needs depends on the region (found by reachability, never by the place in a list);
+//! 2. it reads results of the region at its own rows, columns and batches only;
+//! 3. its operations exist in epilogues, and so do its types.
+//!
+//! [`tree`](super::tree) decides 2 and 3, by making the epilogue. Whatever stays outside is a kernel of te.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use epilogue_runtime::Device;
+
+use super::product::{Product, View};
+use super::reason::{Apart, Reason};
+use super::tree::{Stored, epilogue};
+use crate::te::TeError;
+use crate::te::auto::{Order, inlined, parts, read_type};
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::tensor::{Operation, Tensor};
+
+/// What must be computed as a whole.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// A reduction, a scan, or a tensor that is computed element by element.
+    pub(super) operation: Arc<Operation>,
+    /// Which of its values are meant; all of a reduction or a scan.
+    pub(super) value: Option<usize>,
+    /// The nodes whose results it reads.
+    pub(super) reads: Vec<usize>,
+    /// The region that it belongs to.
+    pub(super) unit: Option<usize>,
+}
+
+impl Node {
+    /// Whether its results are read where they are, and not computed again.
+    pub(super) fn is_anchor(&self) -> bool {
+        is_anchor(&self.operation)
+    }
+
+    /// Its tensors.
+    pub(super) fn tensors(&self) -> Vec<Tensor> {
+        let of = |value| Tensor::new(Arc::clone(&self.operation), value);
+        self.value.map_or_else(|| (0..self.operation.values()).map(of).collect(), |value| vec![of(value)])
+    }
+}
+
+/// A product with what is computed with it.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) product: Product,
+    /// Its nodes: the product, then what has joined it.
+    pub(super) members: Vec<usize>,
+    /// Those of them that are reductions.
+    pub(super) joined: Vec<Arc<Operation>>,
+    /// What reads it and is not computed with it, and why.
+    pub(super) apart: Vec<(String, Apart)>,
+}
+
+/// A program as nodes, each after those that it reads, and the regions of its products.
+#[derive(Debug, Default)]
+pub(super) struct Cut {
+    pub(super) nodes: Vec<Node>,
+    pub(super) units: Vec<Unit>,
+    /// The contractions that are no products, and why.
+    pub(super) refused: Vec<(String, Reason)>,
+    order: Order,
+}
+
+/// A step of the program.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    /// Nodes that te computes together.
+    Te(Vec<usize>),
+    /// A unit.
+    Product(usize),
+}
+
+impl Cut {
+    /// Only [`Order::Device`] allows products.
+    pub(super) fn of(outputs: &[Tensor], device: &Device, order: Order) -> Result<Self, TeError> {
+        let mut cut = Self { order, ..Self::default() };
+        let (order, scans) = operations(outputs);
+        for operation in order.into_iter().filter(is_anchor) {
+            cut.anchor(&operation, device)?;
+        }
+        for output in outputs.iter().filter(|output| !is_anchor(output.operation())) {
+            cut.map(output);
+        }
+        for scan in scans {
+            for tensor in scan.inputs() {
+                cut.inside(tensor.operation(), device)?;
+            }
+        }
+        cut.grow();
+        Ok(cut)
+    }
+
+    fn anchor(&mut self, operation: &Arc<Operation>, device: &Device) -> Result<(), TeError> {
+        let unit = match Product::of(operation, device)? {
+            None => None,
+            Some(_) if self.order != Order::Device => {
+                self.refused.push((operation.name().to_owned(), Reason::Order(self.order)));
+                None
+            }
+            Some(Ok(product)) => {
+                let total = Tensor::new(Arc::clone(operation), 0);
+                match epilogue(&product, &[], &[(total.clone(), total.dtype())]) {
+                    Ok(_) => Some(product),
+                    Err(apart) => {
+                        self.refused.push((total.name(), Reason::Epilogue(apart)));
+                        None
+                    }
+                }
+            }
+            Some(Err(reason)) => {
+                self.refused.push((operation.name().to_owned(), reason));
+                None
+            }
+        };
+        let reads = match &unit {
+            Some(product) => {
+                let mut reads: Vec<usize> = product.init.iter().flat_map(|init| self.read_by(&inlined(init))).collect();
+                for View { tensor, .. } in [&product.left, &product.right] {
+                    reads.extend(if is_map(tensor.operation()) {
+                        vec![self.map(tensor)]
+                    } else {
+                        self.place(tensor.operation()).into_iter().collect()
+                    });
+                }
+                reads
+            }
+            None => self.read_by_all(operation),
+        };
+        let node = self.nodes.len();
+        let number = unit.map(|product| {
+            self.units.push(Unit { product, members: vec![node], joined: Vec::new(), apart: Vec::new() });
+            self.units.len() - 1
+        });
+        self.nodes.push(Node { operation: Arc::clone(operation), value: None, reads, unit: number });
+        Ok(())
+    }
+
+    /// The node of a tensor that is computed element by element.
+    fn map(&mut self, tensor: &Tensor) -> usize {
+        let same = |node: &Node| Arc::ptr_eq(&node.operation, tensor.operation()) && node.value == Some(tensor.value());
+        if let Some(place) = self.nodes.iter().position(same) {
+            return place;
+        }
+        let body = tensor.operation().as_compute().map(|compute| inlined(&compute.body[tensor.value()]));
+        let reads = body.iter().flat_map(|body| self.read_by(body)).collect();
+        let operation = Arc::clone(tensor.operation());
+        self.nodes.push(Node { operation, value: Some(tensor.value()), reads, unit: None });
+        self.nodes.len() - 1
+    }
+
+    /// Notes the contractions inside of a scan.
+    fn inside(&mut self, operation: &Arc<Operation>, device: &Device) -> Result<(), TeError> {
+        let (order, _) = operations(&[Tensor::new(Arc::clone(operation), 0)]);
+        for operation in order {
+            let known = self.place(&operation).is_some();
+            let name = operation.name();
+            if !known && Product::of(&operation, device)?.is_some() && !self.refused.iter().any(|(of, _)| of == name) {
+                self.refused.push((name.to_owned(), Reason::InScan));
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, operation: &Arc<Operation>) -> Option<usize> {
+        self.nodes.iter().position(|node| node.is_anchor() && Arc::ptr_eq(&node.operation, operation))
+    }
+
+    fn read_by(&self, x: &Expr) -> Vec<usize> {
+        let mut reads = Vec::new();
+        x.visit(&mut |x| {
+            if let Kind::Read(tensor, _) = x.kind()
+                && let Some(place) = self.place(tensor.operation())
+                && !reads.contains(&place)
+            {
+                reads.push(place);
+            }
+        });
+        reads
+    }
+
+    /// What a reduction reads. A scan is computed by te from its inputs, whatever is kept elsewhere.
+    fn read_by_all(&self, operation: &Arc<Operation>) -> Vec<usize> {
+        let Some((compute, reduce)) = parts(operation) else { return Vec::new() };
+        let ranges = compute.ranges();
+        let of_ranges = ranges.iter().flat_map(|range| [&range.min, &range.extent]);
+        let all = reduce.source.iter().chain(&reduce.init).chain([&reduce.condition]).chain(of_ranges);
+        let mut reads: Vec<usize> = all.flat_map(|x| self.read_by(&inlined(x))).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        reads
+    }
+
+    /// Adds to each product what can be computed with it.
+    fn grow(&mut self) {
+        for node in 0..self.nodes.len() {
+            let is_scan = self.nodes[node].operation.as_scan().is_some();
+            if self.nodes[node].unit.is_some() || is_scan {
+                continue;
+            }
+            let mut near: Vec<usize> =
+                self.nodes[node].reads.iter().filter_map(|read| self.nodes[*read].unit).collect();
+            near.sort_unstable();
+            near.dedup();
+            // The last product first: the others' results are there before.
+            for unit in near.into_iter().rev() {
+                match self.join(node, unit) {
+                    Ok(()) => break,
+                    Err(apart) => {
+                        let name = self.nodes[node].tensors().first().map(Tensor::name).unwrap_or_default();
+                        self.units[unit].apart.push((name, apart));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a node to a region.
+    fn join(&mut self, node: usize, unit: usize) -> Result<(), Apart> {
+        for read in self.nodes[node].reads.clone() {
+            if self.nodes[read].unit != Some(unit) && self.depends(read, unit) {
+                let through = self.nodes[read].operation.name().to_owned();
+                return Err(Apart::Around { through });
+            }
+        }
+        let own = &self.units[unit];
+        let mut joined = own.joined.clone();
+        if self.nodes[node].is_anchor() {
+            joined.push(Arc::clone(&self.nodes[node].operation));
+        }
+        let members = own.members.iter().skip(1).chain([&node]);
+        let stored: Vec<Stored> = members
+            .flat_map(|member| {
+                let (anchor, tensors) = (self.nodes[*member].is_anchor(), self.nodes[*member].tensors());
+                tensors.into_iter().map(move |tensor| {
+                    let dtype = if anchor { read_type(tensor.dtype()) } else { tensor.dtype() };
+                    (tensor, dtype)
+                })
+            })
+            .collect();
+        epilogue(&own.product, &joined, &stored)?;
+        self.units[unit].joined = joined;
+        self.units[unit].members.push(node);
+        self.nodes[node].unit = Some(unit);
+        Ok(())
+    }
+
+    /// Whether a node needs a result of a region.
+    fn depends(&self, node: usize, unit: usize) -> bool {
+        let mut pending = vec![node];
+        let mut seen = HashSet::new();
+        while let Some(node) = pending.pop() {
+            if self.nodes[node].unit == Some(unit) {
+                return true;
+            }
+            // A region is computed at once, so that all of it waits for what a part of it reads.
+            let of = self.nodes[node].unit.map(|of| self.units[of].members.as_slice());
+            for member in of.unwrap_or(&[node]) {
+                if seen.insert(*member) {
+                    pending.extend(self.nodes[*member].reads.iter().filter(|read| !seen.contains(*read)));
+                }
+            }
+        }
+        false
+    }
+
+    /// The steps in an order in which they can be computed: te computes together what is ready at once.
+    pub(super) fn steps(&self) -> Result<Vec<Step>, TeError> {
+        let mut done = vec![false; self.nodes.len()];
+        let mut units = vec![false; self.units.len()];
+        let mut steps = Vec::new();
+        while done.iter().any(|done| !done) {
+            let before = steps.len();
+            let mut together = Vec::new();
+            for (place, node) in self.nodes.iter().enumerate() {
+                if !done[place] && node.unit.is_none() && node.reads.iter().all(|read| done[*read]) {
+                    done[place] = true;
+                    together.push(place);
+                }
+            }
+            if !together.is_empty() {
+                steps.push(Step::Te(together));
+            }
+            for (number, unit) in self.units.iter().enumerate() {
+                let ready = |read: &usize| done[*read] || self.nodes[*read].unit == Some(number);
+                if !units[number] && unit.members.iter().all(|member| self.nodes[*member].reads.iter().all(ready)) {
+                    units[number] = true;
+                    unit.members.iter().for_each(|member| done[*member] = true);
+                    steps.push(Step::Product(number));
+                }
+            }
+            if steps.len() == before {
+                return Err(TeError::Internal { what: "the parts of a program wait for each other".to_owned() });
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// Whether an operation is computed once, and read from memory by all others.
+fn is_anchor(operation: &Arc<Operation>) -> bool {
+    parts(operation).is_some() || operation.as_scan().is_some()
+}
+
+/// Whether an operation is computed element by element.
+fn is_map(operation: &Arc<Operation>) -> bool {
+    operation.as_compute().is_some() && parts(operation).is_none()
+}
+
+/// What tensors are computed from, each after what it reads; without what is inside of scans, which are given too.
+fn operations(outputs: &[Tensor]) -> (Vec<Arc<Operation>>, Vec<Arc<Operation>>) {
+    let (mut order, mut scans, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut pending: Vec<(Arc<Operation>, bool)> =
+        outputs.iter().rev().map(|output| (Arc::clone(output.operation()), false)).collect();
+    while let Some((operation, entered)) = pending.pop() {
+        if entered {
+            order.push(operation);
+        } else if seen.insert(Arc::as_ptr(&operation)) {
+            pending.push((Arc::clone(&operation), true));
+            if operation.as_scan().is_some() {
+                scans.push(operation);
+            } else {
+                let inputs = operation.inputs();
+                pending.extend(inputs.into_iter().rev().map(|input| (Arc::clone(input.operation()), false)));
+            }
+        }
+    }
+    (order, scans)
+}

@@ -1,0 +1,220 @@
+//! A product with its epilogue, and te's own kernels of the same values for tensors that no product takes.
+//!
+//! A plan must not depend on the runs before: then equal inputs would give other bits in another process. So extents
+//! fall into classes, and a plan is made for the largest extents of a class. Only the class, the layouts of both factors
+//! and the device choose it.
+
+use std::sync::Arc;
+
+use epilogue_runtime::{Device, DeviceTensor, Stream};
+
+use super::product::{Role, View};
+use super::tree::{Extent, Parameter};
+use super::view::{Ranges, Seen};
+use crate::Argument;
+use crate::evt::{Tree, Types};
+use crate::gemm::{Builder, Error, Gemm, OperandLayout, OperandView};
+use crate::te::auto::{Bound, Ran, Runs};
+use crate::te::expr::axis::Axis;
+use crate::te::expr::expression::Expr;
+use crate::te::{RunError, TeError};
+use crate::variants::Variants;
+
+/// What an epilogue is given in a run, with the place of its tensor among those of the part.
+pub(super) enum Given {
+    View(View, Extent, usize),
+    Size(Expr),
+}
+
+impl Given {
+    pub(super) fn of(
+        parameter: Parameter,
+        place: impl FnOnce(&View) -> Result<usize, TeError>,
+    ) -> Result<Self, TeError> {
+        Ok(match parameter {
+            Parameter::View(view, extent) => {
+                let place = place(&view)?;
+                Self::View(view, extent, place)
+            }
+            Parameter::Size(x) => Self::Size(x),
+        })
+    }
+}
+
+/// A product with its epilogue.
+pub(super) struct ProductKernel {
+    pub(super) device: Device,
+    /// What it computes, for the listing.
+    pub(super) name: String,
+    pub(super) axes: Vec<(Axis, Role)>,
+    pub(super) types: Types,
+    pub(super) left: (View, usize),
+    pub(super) right: (View, usize),
+    pub(super) tree: Tree,
+    pub(super) parameters: Vec<Given>,
+    pub(super) outputs: Vec<(View, Extent, usize)>,
+    /// Te's kernels of the same values, with the places of their tensors among those of the part.
+    pub(super) own: (Box<dyn Runs>, Vec<usize>),
+    pub(super) plans: Variants<PlanKey, Planned>,
+}
+
+/// A plan, and the text of its kernel; none on the CPU.
+pub(super) struct Planned {
+    gemm: Gemm<()>,
+    source: Arc<str>,
+}
+
+/// All that a plan depends on, beside the device and the epilogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PlanKey {
+    /// M, N, K and the number of batches: the largest of their classes.
+    extents: [usize; 4],
+    batched: bool,
+    layouts: [OperandLayout; 2],
+}
+
+/// The largest extent of a class: 1, up to 16, and then powers of 4.
+fn class(extent: usize) -> usize {
+    match extent {
+        0 | 1 => 1,
+        2..=16 => 16,
+        _ => {
+            let power = extent.checked_next_power_of_two().unwrap_or(extent);
+            if power.trailing_zeros() % 2 == 0 { power } else { power.saturating_mul(2) }
+        }
+    }
+}
+
+/// All of a run that can be done before anything is written.
+pub(super) struct Ready {
+    planned: Arc<Planned>,
+    left: DeviceTensor,
+    right: DeviceTensor,
+    parameters: Vec<Owned>,
+    outputs: Vec<DeviceTensor>,
+    extents: [usize; 4],
+}
+
+enum Owned {
+    Scalar(f64),
+    Tensor(DeviceTensor),
+}
+
+/// Why a run is not a product: te's own kernels compute it.
+pub(super) type Unfit = String;
+
+impl ProductKernel {
+    /// Views of a run's tensors, and a plan.
+    ///
+    /// # Errors
+    /// Those of the compiler and the device. A layout that products don't take is no error: it is [`Unfit`].
+    pub(super) fn ready(&self, bound: &Bound<'_>) -> Result<Result<Ready, Unfit>, TeError> {
+        let ranges = &Ranges::of(&self.axes, &bound.sizes)?;
+        let seen = |view: &View, place: usize, read: &dyn Fn(&Seen<'_>) -> Result<DeviceTensor, Unfit>| {
+            read(&Seen { view, tensor: bound.tensors[place], ranges, bound })
+        };
+        let operand = |(view, place): &(View, usize), roles: [Role; 2]| seen(view, *place, &|seen| seen.operand(roles));
+        let argument = |view: &View, extent: Extent, place: usize| seen(view, place, &|seen| seen.argument(extent));
+        let operands = || -> Result<_, Unfit> {
+            Ok((operand(&self.left, [Role::Row, Role::Depth])?, operand(&self.right, [Role::Depth, Role::Column])?))
+        };
+        let arguments = || -> Result<_, Unfit> {
+            let given = |given: &Given| match given {
+                Given::View(view, extent, place) => argument(view, *extent, *place).map(Owned::Tensor),
+                Given::Size(x) => match bound.sizes.value(x).map_err(|error| error.to_string())? {
+                    // A scalar of 0 skips what it multiplies, even NaN.
+                    0 => Err(format!("{} is 0 here", crate::te::text::expression(x))),
+                    value => Ok(Owned::Scalar(value as f64)),
+                },
+            };
+            let parameters = self.parameters.iter().map(given).collect::<Result<Vec<_>, _>>()?;
+            let output = |(view, extent, place): &(View, Extent, usize)| argument(view, *extent, *place);
+            Ok((parameters, self.outputs.iter().map(output).collect::<Result<Vec<_>, _>>()?))
+        };
+        let ((left, right), (parameters, outputs)) = match operands().and_then(|operands| Ok((operands, arguments()?)))
+        {
+            Ok(made) => made,
+            Err(unfit) => return Ok(Err(unfit)),
+        };
+        let extents = [Role::Row, Role::Column, Role::Depth, Role::Batch].map(|role| ranges.extent(role));
+        let layouts = [OperandView::of_a(&left).layout(), OperandView::of_b(&right).layout()];
+        let key = PlanKey { extents: extents.map(class), batched: ranges.is_batched(), layouts };
+        match self.plans.get_or_make(&key, || self.plan(&key)) {
+            Ok(planned) => Ok(Ok(Ready { planned, left, right, parameters, outputs, extents })),
+            Err(Error::Runtime(error)) => Err(error.into()),
+            Err(error) => Ok(Err(error.to_string())),
+        }
+    }
+
+    fn plan(&self, key: &PlanKey) -> Result<Planned, Error> {
+        let PlanKey { extents: [m, n, k, batch], batched, layouts: [a, b] } = *key;
+        let builder = Builder::<()>::new(&self.device, self.tree.clone()).elements(self.types.a, self.types.b);
+        let builder = builder.problem(m, n, k).layouts(a, b);
+        let gemm = if batched { builder.batch(batch).plan()? } else { builder.plan()? };
+        let source = gemm.kernel_source().map(|_| gemm.source()).unwrap_or_default().into();
+        Ok(Planned { gemm, source })
+    }
+
+    /// Checks a run completely, and compiles what it needs; the reason if the product doesn't take its tensors.
+    ///
+    /// # Errors
+    /// As [`ready`](Self::ready).
+    pub(super) fn rehearse(&self, mut ready: Ready, dry: &Stream) -> Result<Option<Unfit>, TeError> {
+        match ready.launch(dry) {
+            Ok(()) => Ok(None),
+            Err(Error::Runtime(error)) => Err(error.into()),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+
+    /// Launches a run that was rehearsed; what ran if it is to be told.
+    pub(super) fn run(&self, stream: &Stream, bound: &Bound<'_>, tell: bool) -> Result<Option<Ran>, TeError> {
+        let failed = |reason| TeError::from(RunError::Failed { reason });
+        let mut ready = self.ready(bound)?.map_err(failed)?;
+        ready.launch(stream).map_err(|error| match error {
+            Error::Runtime(error) => TeError::from(error),
+            error => failed(error.to_string()),
+        })?;
+        if !tell {
+            return Ok(None);
+        }
+        let [m, n, k, batch] = ready.extents;
+        let batch = if batch == 1 { String::new() } else { format!("{batch} × ") };
+        let types = format!("{} × {}", self.types.a, self.types.b);
+        let choice = format!("{}: a product of {batch}{m}×{n}×{k}, {types}", self.name);
+        Ok(Some(Ran { choice: choice.into(), source: Arc::clone(&ready.planned.source) }))
+    }
+
+    /// Runs te's own kernels.
+    pub(super) fn run_own(&self, unfit: &str, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+        let (kernels, places) = &self.own;
+        let tensors = places.iter().map(|place| bound.tensors[*place]).collect();
+        let ran = kernels.run_bound(stream, &Bound { tensors, sizes: bound.sizes.clone() })?;
+        Ok(ran.map(|ran| {
+            let choice = format!("{}: no product, because {unfit}: {}", self.name, ran.choice);
+            Ran { choice: choice.into(), source: ran.source }
+        }))
+    }
+}
+
+impl Ready {
+    fn launch(&mut self, stream: &Stream) -> Result<(), Error> {
+        let parameters = self.parameters.iter().map(|owned| match owned {
+            Owned::Scalar(value) => Argument::Scalar(*value),
+            Owned::Tensor(tensor) => Argument::Input(tensor),
+        });
+        let arguments: Vec<Argument<'_>> = parameters.chain(self.outputs.iter_mut().map(Argument::Output)).collect();
+        self.planned.gemm.run_arguments(stream, &self.left, &self.right, &arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::class;
+
+    #[test]
+    fn extents_fall_into_classes() {
+        let all: Vec<usize> = [0, 1, 2, 16, 17, 64, 65, 256, 257, 1024, 1025].map(class).to_vec();
+        assert_eq!(all, [1, 1, 16, 16, 64, 64, 256, 256, 1024, 1024, 4096]);
+    }
+}

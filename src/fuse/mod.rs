@@ -1,0 +1,100 @@
+//! From mathematics to kernels: tensor expressions whose contractions run as matrix products with fused epilogues.
+//!
+//! [`build`] takes the expressions that [`te::auto::build`](crate::te::auto::build) takes, and gives the same
+//! [`Kernel`](crate::te::auto::Kernel). A contraction that is a sum of products of two tensors runs as a
+//! [`Gemm`](crate::Gemm). What surrounds it becomes the product's epilogue: elementwise functions, casts, rows and columns
+//! of values, residuals, and reductions of whole rows or columns with what is computed from them. Everything else is a
+//! kernel of [`te::auto`](crate::te::auto).
+//!
+//! ```
+//! use epilogue::{Device, fuse, ops, te};
+//!
+//! let (tokens, width, inner) = (te::var("tokens"), te::var("width"), te::var("inner"));
+//! let x = te::placeholder([tokens, width], "x");
+//! let w = te::placeholder([inner, width], "w"); // [out, in], as a checkpoint has it
+//! let bias = te::placeholder([inner], "bias");
+//! let k = te::reduce_axis((0, width), "k");
+//! let z = te::compute([tokens, inner], "z", |[i, j]| te::sum(x.at([i, k]) * w.at([j, k]), [k]))?;
+//! let y = te::compute([tokens, inner], "y", |[i, j]| ops::relu(z.at([i, j]) + bias.at([j])))?;
+//!
+//! let device = Device::cpu();
+//! let program = fuse::build(&[&y])?.build(&device)?;
+//! let (xs, ws) = (device.full::<f32>([2, 3], 1.0)?, device.full::<f32>([4, 3], 2.0)?);
+//! let bs = device.tensor(&[0f32, 1.0, -7.0, 2.0], [4])?;
+//! let mut ys = device.zeros::<f32>([2, 4])?;
+//! program.run_bound(&[(&x, (&xs).into()), (&w, (&ws).into()), (&bias, (&bs).into()), (&y, (&mut ys).into())])?;
+//! assert_eq!(ys.to_vec::<f32>()?, [6.0, 7.0, 0.0, 8.0, 6.0, 7.0, 0.0, 8.0]);
+//! assert_eq!(program.choice(), "z with y: a product of 2×4×3, f32 × f32");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`choice`](crate::te::auto::Kernel::choice) tells what ran. It names each contraction that is no product, with the
+//! [`Reason`], and each value that is computed after its product and not with it, with the reason ([`Apart`]).
+//!
+//! # Numbers
+//!
+//! A product adds in an order of its own, as [`Order::Device`] allows; other orders get no products. The result is the
+//! same at every run on a device: a plan depends on the class of the extents and on layouts, never on earlier runs.
+//! Products of f32 multiply and add in f32.
+//!
+//! Joining changes no rounding: what an expression casts is rounded there, and what it doesn't is held in f32, in an
+//! epilogue as between kernels. Only a factor of a product that is computed before is stored, in its own type: that is
+//! how a product multiplies it.
+//!
+//! # How it is made
+//!
+//! `product.rs` recognises products by their axes, `cut.rs` grows regions, `tree.rs` makes epilogues, `program.rs` puts the
+//! parts together, `kernel.rs` plans and runs a product. The program of expressions is cut before te sees the rest, so te
+//! needs no knowledge of products and no seam in its own search for kernels: te gets placeholders for what products write.
+//! A tensor of a run may lie so that no product takes it, so every region is also built as kernels of te.
+
+mod cut;
+mod kernel;
+mod names;
+mod product;
+mod program;
+mod reason;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod view;
+
+use epilogue_float_mode::in_default_mode;
+use epilogue_runtime::Device;
+
+pub use self::reason::{Apart, Reason};
+use crate::te::auto::{self, Kernel, Order};
+use crate::te::{TeError, Tensor};
+
+/// Outputs to be computed by products with epilogues and by kernels of [`te::auto`](crate::te::auto).
+#[derive(Debug)]
+pub struct Fused {
+    outputs: Vec<Tensor>,
+    order: Order,
+}
+
+/// Schedules any outputs, as [`te::auto::build`](auto::build) does, with products where contractions are.
+///
+/// # Errors
+/// Those of [`te::auto::build`](auto::build).
+pub fn build(outputs: &[&Tensor]) -> Result<Fused, TeError> {
+    // It refuses what no kernel computes.
+    auto::build(outputs)?;
+    Ok(Fused { outputs: outputs.iter().copied().cloned().collect(), order: Order::default() })
+}
+
+impl Fused {
+    /// Sets the order in which values or steps may be combined. Only [`Order::Device`] allows products.
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The program on a device. Its products are planned by the first run of each class of extents.
+    ///
+    /// # Errors
+    /// Those of [`te::auto::build`](auto::build).
+    pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
+        in_default_mode(|| program::build(&self.outputs, device, self.order))
+    }
+}

@@ -1,0 +1,450 @@
+//! A program's parts and the tensors between them: products, and te's own kernels for the rest.
+//!
+//! A run first makes everything ready: views, plans, and a rehearsal on a dry stream for tensors that it has not seen.
+//! Then it launches. So what a product refuses is known before anything is written.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use epilogue_runtime::{Device, DeviceTensor, Stream};
+
+use super::cut::{Cut, Step, Unit};
+use super::kernel::{Given, ProductKernel, Unfit};
+use super::product::{Index, View};
+use super::tree::{Epilogue, epilogue};
+use crate::sync::lock;
+use crate::te::auto::{
+    Bound, HeldResult, Intermediates, Kernel, Order, Ran, Rewriting, Runs, Signature, TensorOrigin, part, parts,
+    read_type,
+};
+use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::reduce::Reduce;
+use crate::te::expr::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::{DType, TeError, auto, compute_over, placeholder_of};
+use crate::variants::Variants;
+
+/// The program on a device.
+pub(super) fn build(outputs: &[Tensor], device: &Device, order: Order) -> Result<Kernel, TeError> {
+    let cut = Cut::of(outputs, device, order)?;
+    let steps = cut.steps()?;
+    let mut making = Making { cut: &cut, outputs, device, order, slots: Vec::new(), inputs: Vec::new() };
+    making.add_slots(&steps)?;
+    let made = steps.iter().map(|step| making.part(step, &steps)).collect::<Result<Vec<_>, _>>()?;
+    let Making { slots, inputs, .. } = making;
+    let count = inputs.len();
+    let intermediates: Vec<Tensor> =
+        slots.iter().filter(|slot| slot.output.is_none()).map(|slot| slot.tensor.clone()).collect();
+    let origin = |tensor: &Tensor| -> Result<TensorOrigin, TeError> {
+        if let Some(slot) = slots.iter().find(|slot| slot.tensor == *tensor) {
+            let between = intermediates.iter().position(|between| between == tensor).map(TensorOrigin::Intermediate);
+            return slot.output.map(|output| TensorOrigin::Argument(count + output)).or(between).ok_or_else(missing);
+        }
+        inputs.iter().position(|input| input == tensor).map(TensorOrigin::Argument).ok_or_else(missing)
+    };
+    let placed = |(work, tensors): (Work, Vec<Tensor>)| {
+        Ok(Part { work, origins: tensors.iter().map(origin).collect::<Result<_, TeError>>()? })
+    };
+    let all = made.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
+    let parameters: Vec<Tensor> = inputs.iter().chain(outputs).cloned().collect();
+    let signature = Signature::new(&parameters, count);
+    let remarks = remarks(&cut);
+    let program = Program {
+        device: device.clone(),
+        parts: all,
+        intermediates: Intermediates::new(intermediates),
+        remarks,
+        seen: Mutex::default(),
+    };
+    Ok(Kernel::new(device, signature, Box::new(program)))
+}
+
+/// What the listing says beside the kernels: the contractions that are no products, and what products leave out.
+fn remarks(cut: &Cut) -> String {
+    let refused = cut.refused.iter().map(|(name, reason)| format!("\n{name} is no product: {reason}"));
+    let apart = cut.units.iter().flat_map(|unit| {
+        let of = unit.product.operation.name();
+        unit.apart.iter().map(move |(name, apart)| format!("\n{name} is computed after {of} and not with it: {apart}"))
+    });
+    refused.chain(apart).collect()
+}
+
+fn missing() -> TeError {
+    TeError::Internal { what: "a part of a program reads what no part writes".to_owned() }
+}
+
+/// A tensor that a part writes.
+struct Slot {
+    /// What it holds, and in which type.
+    of: Tensor,
+    dtype: DType,
+    /// What stands for it where it is read.
+    tensor: Tensor,
+    /// The output that it is; a tensor between kernels if it is none.
+    output: Option<usize>,
+    step: usize,
+}
+
+struct Making<'a> {
+    cut: &'a Cut,
+    outputs: &'a [Tensor],
+    device: &'a Device,
+    order: Order,
+    slots: Vec<Slot>,
+    inputs: Vec<Tensor>,
+}
+
+impl Making<'_> {
+    /// Finds what must be in memory: outputs, factors, and results that another part reads.
+    fn add_slots(&mut self, steps: &[Step]) -> Result<(), TeError> {
+        let step_of = |node: usize| {
+            steps.iter().position(|step| match step {
+                Step::Te(nodes) => nodes.contains(&node),
+                Step::Product(unit) => self.cut.nodes[node].unit == Some(*unit),
+            })
+        };
+        let at: Vec<Option<usize>> = (0..self.cut.nodes.len()).map(step_of).collect();
+        let mut wanted: Vec<(usize, Tensor, DType, Option<usize>)> = Vec::new();
+        for (number, output) in self.outputs.iter().enumerate() {
+            let node = self.cut.nodes.iter().position(|node| node.tensors().contains(output)).ok_or_else(missing)?;
+            wanted.push((node, output.clone(), output.dtype(), Some(number)));
+        }
+        for (place, node) in self.cut.nodes.iter().enumerate() {
+            let factors = self.cut.units.iter().flat_map(|unit| [&unit.product.left, &unit.product.right]);
+            for tensor in node.tensors() {
+                if factors.clone().any(|view| view.tensor == tensor) {
+                    wanted.push((place, tensor.clone(), tensor.dtype(), None));
+                }
+                let is_read = node.is_anchor()
+                    && self.cut.nodes.iter().enumerate().any(|(other, reader)| {
+                        at[other] != at[place] && reader.reads.contains(&place) && self.reads_value(other, place)
+                    });
+                if is_read {
+                    wanted.push((place, tensor.clone(), held_type(&tensor), None));
+                }
+            }
+        }
+        for (node, of, dtype, output) in wanted {
+            if output.is_none() && self.slots.iter().any(|slot| slot.of == of && slot.dtype == dtype) {
+                continue;
+            }
+            let tensor = placeholder_of(dtype, of.shape(), &of.name());
+            self.slots.push(Slot { of, dtype, tensor, output, step: at[node].ok_or_else(missing)? });
+        }
+        Ok(())
+    }
+
+    /// Whether a node reads another in the type that is held, and not only as a factor.
+    fn reads_value(&self, reader: usize, node: usize) -> bool {
+        let Some(unit) = self.cut.nodes[reader].unit.map(|unit| &self.cut.units[unit]) else { return true };
+        let operation = &self.cut.nodes[node].operation;
+        let is_product = Arc::ptr_eq(&self.cut.nodes[reader].operation, &unit.product.operation);
+        let is_factor = [&unit.product.left, &unit.product.right]
+            .iter()
+            .any(|view| Arc::ptr_eq(view.tensor.operation(), operation));
+        !(is_product && is_factor) || unit.product.init.is_some()
+    }
+
+    /// The tensors that hold the results of other steps.
+    fn held(&self, step: usize) -> HashMap<*const Operation, Vec<HeldResult>> {
+        let mut held = HashMap::new();
+        for node in self.cut.nodes.iter().filter(|node| node.is_anchor()) {
+            let slot = |tensor: &Tensor| {
+                let dtype = held_type(tensor);
+                self.slots.iter().find(|slot| slot.of == *tensor && slot.dtype == dtype && slot.step != step)
+            };
+            let values: Option<Vec<HeldResult>> = node
+                .tensors()
+                .iter()
+                .map(|tensor| Some(HeldResult { tensor: slot(tensor)?.tensor.clone(), output: None }))
+                .collect();
+            if let Some(values) = values {
+                held.insert(Arc::as_ptr(&node.operation), values);
+            }
+        }
+        held
+    }
+
+    /// What stands for a tensor that is read: a slot, or the input that it is.
+    fn standing(&mut self, tensor: &Tensor, dtype: DType) -> Result<Tensor, TeError> {
+        if let Some(slot) = self.slots.iter().find(|slot| slot.of == *tensor && slot.dtype == dtype) {
+            return Ok(slot.tensor.clone());
+        }
+        if !matches!(tensor.operation().kind(), OperationKind::Placeholder { .. }) {
+            return Err(missing());
+        }
+        self.note(tensor);
+        Ok(tensor.clone())
+    }
+
+    /// Notes an input of the program.
+    fn note(&mut self, tensor: &Tensor) {
+        if !self.inputs.contains(tensor) && !self.slots.iter().any(|slot| slot.tensor == *tensor) {
+            self.inputs.push(tensor.clone());
+        }
+    }
+
+    /// A part with its tensors: those that it reads, then those that it writes.
+    fn part(&mut self, step: &Step, steps: &[Step]) -> Result<(Work, Vec<Tensor>), TeError> {
+        let number = steps.iter().position(|other| other == step).ok_or_else(missing)?;
+        match step {
+            Step::Te(_) => {
+                let (kernels, tensors) = self.te(number, &self.held(number))?;
+                tensors.iter().for_each(|tensor| self.note(tensor));
+                Ok((Work::Te(kernels), tensors))
+            }
+            Step::Product(unit) => self.product(number, &self.cut.units[*unit]),
+        }
+    }
+
+    /// Te's kernels of what a step writes.
+    fn te(
+        &self,
+        step: usize,
+        held: &HashMap<*const Operation, Vec<HeldResult>>,
+    ) -> Result<(Box<dyn Runs>, Vec<Tensor>), TeError> {
+        let mut rewriting = Rewriting::new(held);
+        let (mut own, mut written) = (Vec::new(), Vec::new());
+        for slot in self.slots.iter().filter(|slot| slot.step == step) {
+            // The product itself is computed from what holds its factors.
+            let replaced = held.get(&Arc::as_ptr(slot.of.operation())).filter(|_| parts(slot.of.operation()).is_some());
+            let tensor = match replaced {
+                Some(values) => values[slot.of.value()].tensor.clone(),
+                None => rewriting.tensor(&slot.of),
+            };
+            own.push(in_type(tensor, slot.dtype)?);
+            written.push(slot.tensor.clone());
+        }
+        let borrowed: Vec<&Tensor> = own.iter().collect();
+        let (signature, kernels) = auto::build(&borrowed)?.order(self.order).kernels(self.device)?;
+        let inputs = signature.parameters[..signature.inputs].iter().cloned();
+        Ok((kernels, inputs.chain(written).collect()))
+    }
+
+    fn product(&mut self, number: usize, unit: &Unit) -> Result<(Work, Vec<Tensor>), TeError> {
+        let slots: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].step == number).collect();
+        let stored: Vec<_> = slots.iter().map(|slot| (self.slots[*slot].of.clone(), self.slots[*slot].dtype)).collect();
+        let Epilogue { tree, parameters, outputs } = epilogue(&unit.product, &unit.joined, &stored)
+            .map_err(|apart| TeError::Internal { what: format!("an epilogue that was made can't be made: {apart}") })?;
+        let mut tensors: Vec<Tensor> = Vec::new();
+        let place = |tensors: &mut Vec<Tensor>, tensor: Tensor| {
+            tensors.iter().position(|own| *own == tensor).unwrap_or_else(|| {
+                tensors.push(tensor);
+                tensors.len() - 1
+            })
+        };
+        let mut operand = |view: &View| -> Result<(View, Tensor, usize), TeError> {
+            let stands = self.standing(&view.tensor, view.tensor.dtype())?;
+            Ok((view.clone(), stands.clone(), place(&mut tensors, stands)))
+        };
+        let (left, left_stands, left_place) = operand(&unit.product.left)?;
+        let (right, right_stands, right_place) = operand(&unit.product.right)?;
+        let given = parameters
+            .into_iter()
+            .map(|parameter| {
+                Given::of(parameter, |view| {
+                    let stands = self.standing(&view.tensor, held_type(&view.tensor))?;
+                    Ok(place(&mut tensors, stands))
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        // Te's own way has the same factors, so that it rounds them alike.
+        let mut held = self.held(number);
+        let own = alone(unit, [(&left, &left_stands), (&right, &right_stands)])?;
+        held.insert(Arc::as_ptr(&unit.product.operation), vec![HeldResult { tensor: own, output: None }]);
+        let (kernels, own) = self.te(number, &held)?;
+        let own_places: Vec<usize> = own
+            .into_iter()
+            .map(|tensor| {
+                self.note(&tensor);
+                place(&mut tensors, tensor)
+            })
+            .collect();
+        let outputs = outputs.into_iter().zip(&slots).map(|((view, extent), slot)| {
+            let place = place(&mut tensors, self.slots[*slot].tensor.clone());
+            (view, extent, place)
+        });
+        let outputs = outputs.collect();
+        let kernel = ProductKernel {
+            device: self.device.clone(),
+            name: name(unit, &stored.iter().map(|(tensor, _)| tensor.name()).collect::<Vec<_>>()),
+            axes: unit.product.axes.clone(),
+            types: unit.product.types,
+            left: (left, left_place),
+            right: (right, right_place),
+            tree,
+            parameters: given,
+            outputs,
+            own: (kernels, own_places),
+            plans: Variants::default(),
+        };
+        Ok((Work::Product(Box::new(kernel)), tensors))
+    }
+}
+
+/// A region's name in the listing: the product's, and what is computed with it.
+fn name(unit: &Unit, stored: &[String]) -> String {
+    let product = unit.product.operation.name();
+    let mut with: Vec<&str> = unit.joined.iter().map(|operation| operation.name()).collect();
+    with.extend(stored.iter().map(String::as_str).filter(|name| *name != product));
+    let mut seen = std::collections::HashSet::new();
+    with.retain(|name| seen.insert(*name));
+    if with.is_empty() { product.to_owned() } else { format!("{product} with {}", with.join(", ")) }
+}
+
+/// The type in which a result is held between kernels.
+fn held_type(tensor: &Tensor) -> DType {
+    if parts(tensor.operation()).is_some() { read_type(tensor.dtype()) } else { tensor.dtype() }
+}
+
+/// A tensor with the same values, not yet rounded, in the type that holds them.
+fn in_type(tensor: Tensor, dtype: DType) -> Result<Tensor, TeError> {
+    if tensor.dtype() == dtype {
+        return Ok(tensor);
+    }
+    let mut made = compute_over(tensor.shape(), &tensor.name(), |axes| {
+        let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+        vec![tensor.at(at).cast(dtype)]
+    })?;
+    Ok(made.swap_remove(0))
+}
+
+/// The product as a reduction of what stands for its factors.
+fn alone(unit: &Unit, factors: [(&View, &Tensor); 2]) -> Result<Tensor, TeError> {
+    let operation = &unit.product.operation;
+    let (Some(compute), Some((_, reduce))) = (operation.as_compute(), parts(operation)) else { return Err(missing()) };
+    let dtype = reduce.source[0].dtype();
+    let [a, b] = factors.map(|(view, tensor)| {
+        let index = |index: &Index| match index {
+            Index::Axis(place) => Expr::from(unit.product.axes[*place].0),
+            Index::FromZero(place) => {
+                let axis = unit.product.axes[*place].0;
+                let min = axis.domain().map(|domain| domain.min).filter(|min| min.as_int() != Some(0));
+                min.map_or_else(|| axis.into(), |min| axis - min)
+            }
+            Index::At(x) => x.clone(),
+        };
+        tensor.at(view.indices.iter().map(index).collect::<Vec<Expr>>()).cast(dtype)
+    });
+    let source = vec![a * b];
+    let reduce = Arc::new(Reduce { source, ..Reduce::clone(reduce) });
+    let body = vec![Expr::new(dtype, Kind::Reduce(reduce, 0))];
+    let compute = Compute { axes: compute.axes.clone(), reduce_axes: compute.reduce_axes.clone(), body };
+    Ok(Tensor::new(Operation::new(operation.name(), OperationKind::Compute(compute)), 0))
+}
+
+enum Work {
+    Te(Box<dyn Runs>),
+    Product(Box<ProductKernel>),
+}
+
+struct Part {
+    work: Work,
+    origins: Vec<TensorOrigin>,
+}
+
+/// The parts of a program, which run one after another.
+struct Program {
+    device: Device,
+    parts: Vec<Part>,
+    intermediates: Intermediates,
+    /// What the listing says beside the kernels.
+    remarks: String,
+    seen: Mutex<Option<Arc<Rehearsed>>>,
+}
+
+/// Tensors of a run that was rehearsed, and the products that don't take them.
+struct Rehearsed {
+    tensors: Vec<Lying>,
+    unfit: Vec<Option<Unfit>>,
+    /// What ran: the same at the next run of these tensors.
+    ran: OnceLock<Ran>,
+}
+
+/// Where a tensor lies.
+#[derive(PartialEq)]
+struct Lying {
+    address: u64,
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+}
+
+impl Lying {
+    fn of(tensor: &DeviceTensor) -> Self {
+        Self { address: tensor.device_address(), shape: tensor.shape().to_vec(), strides: tensor.strides().to_vec() }
+    }
+
+    fn is(&self, tensor: &DeviceTensor) -> bool {
+        self.address == tensor.device_address() && self.shape == tensor.shape() && self.strides == tensor.strides()
+    }
+}
+
+impl Program {
+    /// The rehearsal of a run of these tensors, if they are those of the last one.
+    fn last(&self, bound: &Bound<'_>, memory: &[DeviceTensor]) -> Option<Arc<Rehearsed>> {
+        let all = || bound.tensors.iter().copied().chain(memory);
+        let same = |last: &Arc<Rehearsed>| {
+            last.tensors.len() == all().count()
+                && last.tensors.iter().zip(all()).all(|(lying, tensor)| lying.is(tensor))
+        };
+        lock(&self.seen).clone().filter(same)
+    }
+
+    /// Rehearses a run: checks and compiles everything, and writes nothing.
+    fn rehearse(&self, bound: &Bound<'_>, memory: &[DeviceTensor]) -> Result<Arc<Rehearsed>, TeError> {
+        let (stream, compiles) = (self.device.dry_stream(), self.device.arch().is_some());
+        let mut unfit = Vec::with_capacity(self.parts.len());
+        for Part { work, origins } in &self.parts {
+            let own = part(bound, origins, memory);
+            unfit.push(match work {
+                Work::Te(kernels) => {
+                    if compiles {
+                        kernels.run_bound(&stream, &own)?;
+                    }
+                    None
+                }
+                Work::Product(kernel) => {
+                    let unfit = match kernel.ready(&own)? {
+                        Ok(ready) => kernel.rehearse(ready, &stream)?,
+                        Err(unfit) => Some(unfit),
+                    };
+                    if let Some(unfit) = unfit.as_ref().filter(|_| compiles) {
+                        kernel.run_own(unfit, &stream, &own)?;
+                    }
+                    unfit
+                }
+            });
+        }
+        let tensors = bound.tensors.iter().copied().chain(memory).map(Lying::of).collect();
+        let rehearsed = Arc::new(Rehearsed { tensors, unfit, ran: OnceLock::new() });
+        *lock(&self.seen) = Some(Arc::clone(&rehearsed));
+        Ok(rehearsed)
+    }
+}
+
+impl Runs for Program {
+    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+        let memory = self.intermediates.take(stream, bound)?;
+        let rehearsed = self.last(bound, &memory).map_or_else(|| self.rehearse(bound, &memory), Ok)?;
+        let mut all: Vec<Ran> = Vec::new();
+        for (Part { work, origins }, unfit) in self.parts.iter().zip(&rehearsed.unfit) {
+            let own = part(bound, origins, &memory);
+            match (work, unfit) {
+                (Work::Product(kernel), None) => all.extend(kernel.run(stream, &own, rehearsed.ran.get().is_none())?),
+                (Work::Product(kernel), Some(unfit)) => all.extend(kernel.run_own(unfit, stream, &own)?),
+                (Work::Te(kernels), _) => all.extend(kernels.run_bound(stream, &own)?),
+            }
+        }
+        self.intermediates.put(stream, memory);
+        let ran = rehearsed.ran.get_or_init(|| {
+            let mut ran = match all.len() {
+                1 => all.swap_remove(0),
+                _ => Ran::one_after_another(&all),
+            };
+            if !self.remarks.is_empty() {
+                ran.choice = format!("{}{}", ran.choice, self.remarks).into();
+            }
+            ran
+        });
+        Ok(Some(ran.clone()))
+    }
+}
