@@ -225,7 +225,7 @@ fn factors_that_are_computed_are_stored_first() -> Result<(), TeError> {
     let choice = checked(&[&z]);
     assert!(choice.ends_with("; then z: a product of 7×20×12, f32 × f32"), "{choice}");
     let (image, filter) = (te::placeholder([2, 3, 6, 7], "image"), te::placeholder([4, 3, 2, 3], "filter"));
-    let choice = checked(&[&te::ops::conv2d(&image, &filter, 1)?]);
+    let choice = checked(&[&te::ops::conv2d(&image, &filter, te::ops::Convolution::new())?]);
     assert!(choice.contains("; then conv2d: a product of 4×50×18, f32 × f32"), "{choice}");
     Ok(())
 }
