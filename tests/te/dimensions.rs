@@ -3,7 +3,7 @@
 use epilogue::te::{self, TeError, Tensor, var};
 use epilogue::{Arch, DataError, Device, ElementType};
 
-/// How the result is scheduled.
+/// A way to schedule the result.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Plain,
@@ -60,7 +60,7 @@ fn scheduled(a: &Tensor, c: &Tensor, way: Way, on_device: bool) -> Result<te::Pr
     te::lower(&s, &[a, c], "main")
 }
 
-/// What an element of the result reads: so many rows and columns away, and so many widths of the matrix.
+/// The distance from an element of the result to the element that it reads: rows, columns, and widths of the matrix.
 #[derive(Clone, Copy, Debug)]
 struct Away {
     rows: i32,
@@ -87,7 +87,7 @@ const READS: [Away; 6] = [
     Away { rows: 0, columns: -1, widths: 0 },
     Away { rows: 1, columns: 0, widths: 0 },
     Away { rows: -1, columns: 0, widths: 0 },
-    // The place in memory is the same.
+    // This is the same place in memory.
     Away { rows: 1, columns: 0, widths: -1 },
 ];
 
@@ -110,14 +110,14 @@ fn reads_outside_one_dimension_are_reported() -> Result<(), TeError> {
     let values: Vec<f32> = (1..=30).map(|x| x as f32).collect();
     let exact: Vec<f64> = values.iter().map(|x| f64::from(*x)).collect();
     for (place, away) in READS.into_iter().enumerate() {
-        // Every way with symbolic sizes; with constants, one that differs between the reads.
-        let ways = WAYS.map(|way| (way, false)).into_iter().chain([(WAYS[place], true)]);
-        for ((way, constant), guarded) in ways.flat_map(|way| [(way, false), (way, true)]) {
-            let extents = if constant { sizes.map(|x| te::Expr::from(x as i32)) } else { ["n", "m"].map(|x| var(x).into()) };
+        // Every way with symbolic sizes; with constants or guards, one that differs between the reads.
+        let ways = WAYS.map(|way| (way, false, false)).into_iter();
+        for (way, constant, guarded) in ways.chain([(WAYS[place], true, false), (WAYS[place], false, true)]) {
+            let extents =
+                if constant { sizes.map(|x| te::Expr::from(x as i32)) } else { ["n", "m"].map(|x| var(x).into()) };
             let (a, c) = reading(away, guarded, &extents)?;
-            let wanted: Option<Vec<f32>> = (0..30)
-                .map(|x| away.of((x / 6, x % 6), &values, sizes).or(guarded.then_some(-1.0)))
-                .collect();
+            let wanted: Option<Vec<f32>> =
+                (0..30).map(|x| away.of((x / 6, x % 6), &values, sizes).or(guarded.then_some(-1.0))).collect();
             let what = format!("{away:?}, {way:?}, constant: {constant}, guarded: {guarded}");
             let program = scheduled(&a, &c, way, false)?;
             let mut arrays = vec![te::Array::new(ElementType::F32, &sizes, &exact)?];

@@ -18,6 +18,15 @@ pub(crate) const FAR: i128 = 1 << 100;
 /// The largest index that a proof looks into, in nodes of its tree. Nothing is known of larger ones.
 const MOST_NODES: u64 = 4096;
 
+/// The largest product of divisors that a proof multiplies by.
+const MOST_SCALE: i128 = 1 << 20;
+
+/// How many operands of nested minima or maxima are looked at by themselves.
+const MOST_OPERANDS: usize = 3;
+
+/// The number of facts from which on minima are not looked into.
+const FEW_FACTS: usize = 32;
+
 /// How many facts a proof may use at a time.
 const MOST_FACTS: usize = 256;
 
@@ -84,7 +93,7 @@ impl Sum {
     }
 }
 
-/// What is known at a place in a program.
+/// The facts at a place in a program.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     /// The sizes of the run; `None` for all sizes.
@@ -120,7 +129,9 @@ impl<'a> Facts<'a> {
         let end = self.unwrapped(extent).unwrap_or_else(|| Sum::atom(extent, -FAR, FAR));
         let last = self.upper(&end) - 1;
         self.ranges.insert(var, (0, last.max(0)));
-        for end in terms(extent, Binary::Min) {
+        // A number below a minimum is below each of its operands; many nested loops have too many of them.
+        let ends = if self.facts.len() < FEW_FACTS { terms(extent, Binary::Min) } else { vec![extent] };
+        for end in ends {
             let end = self.unwrapped(end).unwrap_or_else(|| Sum::atom(end, -FAR, FAR));
             self.facts.push(end.plus(&self.sum(&Expr::from(var)), -1).plus(&Sum::constant(1), -1));
         }
@@ -145,8 +156,10 @@ impl<'a> Facts<'a> {
     /// Whether a condition is known to hold.
     pub(crate) fn proves(&self, condition: &Expr) -> bool {
         let less = |a: &Expr, b: &Expr, by: i128| {
-            let difference = self.sum(a).plus(&self.sum(b), -1).plus(&Sum::constant(by), 1);
+            let (Some(a), Some(b)) = (self.unwrapped(a), self.unwrapped(b)) else { return false };
+            let difference = a.plus(&b, -1).plus(&Sum::constant(by), 1);
             self.upper(&difference) <= 0
+                || self.without_quotients(&difference).is_some_and(|difference| self.upper(&difference) <= 0)
         };
         match condition.kind() {
             Kind::Int(value) => *value != 0,
@@ -161,6 +174,34 @@ impl<'a> Facts<'a> {
             },
             _ => false,
         }
+    }
+
+    /// A sum in terms of what quotients divide: if it is at most 0, this one is. `c·floor(x / c)` lies in
+    /// `x - c + 1 ..= x`. `None` without quotients.
+    fn without_quotients(&self, sum: &Sum) -> Option<Sum> {
+        let quotient = |atom: &Atom| match atom.x.kind() {
+            Kind::Binary(Binary::FloorDiv, x, by) => Some((self.unwrapped(x)?, self.divisor(by)?)),
+            _ => None,
+        };
+        let quotients: Vec<(Atom, i128, Sum, i128)> = sum
+            .terms
+            .iter()
+            .filter_map(|(atom, coefficient)| {
+                let (numerator, by) = quotient(atom)?;
+                Some((atom.clone(), *coefficient, numerator, by))
+            })
+            .collect();
+        let scale =
+            quotients.iter().try_fold(1i128, |scale, (.., by)| scale.checked_mul(*by).filter(|x| *x < MOST_SCALE));
+        let scale = scale.filter(|_| !quotients.is_empty())?;
+        // A whole number x is at most 0 if scale·(x - 1) + 1 is.
+        let before = Sum::default().plus(sum, scale).plus(&Sum::constant(1 - scale), 1);
+        Some(quotients.into_iter().fold(before, |whole, (atom, coefficient, numerator, by)| {
+            let times = coefficient * (scale / by);
+            let least = if times < 0 { 1 - by } else { 0 };
+            let whole = whole.plus(&Sum { terms: vec![(atom, 1)], ..Sum::default() }, -coefficient * scale);
+            whole.plus(&numerator, times).plus(&Sum::constant(least), times)
+        }))
     }
 
     fn learn_all(&mut self, condition: &Expr, holds: bool) {
@@ -181,19 +222,17 @@ impl<'a> Facts<'a> {
 
     fn learn_test(&mut self, condition: &Expr, holds: bool) {
         match condition.kind() {
-            Kind::Binary(op, a, b) if a.dtype().is_integer() => {
-                match (op, holds) {
-                    (Binary::Lt, true) | (Binary::Ge, false) => self.learn_less(a, b, 1),
-                    (Binary::Le, true) | (Binary::Gt, false) => self.learn_less(a, b, 0),
-                    (Binary::Gt, true) | (Binary::Le, false) => self.learn_less(b, a, 1),
-                    (Binary::Ge, true) | (Binary::Lt, false) => self.learn_less(b, a, 0),
-                    (Binary::Eq, true) | (Binary::Ne, false) => {
-                        self.learn_less(a, b, 0);
-                        self.learn_less(b, a, 0);
-                    }
-                    _ => {}
+            Kind::Binary(op, a, b) if a.dtype().is_integer() => match (op, holds) {
+                (Binary::Lt, true) | (Binary::Ge, false) => self.learn_less(a, b, 1),
+                (Binary::Le, true) | (Binary::Gt, false) => self.learn_less(a, b, 0),
+                (Binary::Gt, true) | (Binary::Le, false) => self.learn_less(b, a, 1),
+                (Binary::Ge, true) | (Binary::Lt, false) => self.learn_less(b, a, 0),
+                (Binary::Eq, true) | (Binary::Ne, false) => {
+                    self.learn_less(a, b, 0);
+                    self.learn_less(b, a, 0);
                 }
-            }
+                _ => {}
+            },
             _ => {}
         }
     }
@@ -203,10 +242,11 @@ impl<'a> Facts<'a> {
         self.unwrapped(extent).map_or(0, |extent| -self.upper(&extent.negated()))
     }
 
-    /// Adds that `a + by <= b`. What is below a minimum is below each of its operands.
+    /// Adds that `a + by <= b`. A number below a minimum is below each of its operands.
     fn learn_less(&mut self, a: &Expr, b: &Expr, by: i128) {
-        for a in terms(a, Binary::Max) {
-            for b in terms(b, Binary::Min) {
+        let few = self.facts.len() < FEW_FACTS;
+        for a in if few { terms(a, Binary::Max) } else { vec![a] } {
+            for b in if few { terms(b, Binary::Min) } else { vec![b] } {
                 if let (Some(a), Some(b)) = (self.unwrapped(a), self.unwrapped(b))
                     && self.facts.len() < MOST_FACTS
                 {
@@ -350,7 +390,9 @@ fn terms(x: &Expr, op: Binary) -> Vec<&Expr> {
     let (mut found, mut pending) = (Vec::new(), vec![x]);
     while let Some(x) = pending.pop() {
         match x.kind() {
-            Kind::Binary(own, a, b) if *own == op && found.len() + pending.len() < MOST_FACTS => pending.extend([b, a]),
+            Kind::Binary(own, a, b) if *own == op && found.len() + pending.len() < MOST_OPERANDS => {
+                pending.extend([b, a])
+            }
             _ => found.push(x),
         }
     }

@@ -175,7 +175,7 @@ fn caches_have_the_elements_that_data_ask_for() -> Result<(), TeError> {
     Schedule::from_json(&s.to_json(&[&a, &b, &c])?).map(|_| ())
 }
 
-/// The same if a stage of its own limits the index, or if nothing does.
+/// A stage of its own may limit the index, or nothing does: a cache that is too small is refused, too.
 #[test]
 fn caches_have_the_elements_that_stages_ask_for() -> Result<(), TeError> {
     for limited in [true, false] {

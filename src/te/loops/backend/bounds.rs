@@ -178,7 +178,10 @@ impl Prover<'_> {
 
     /// Whether an index is a place in memory. [Tests](crate::te::loops::lower) of dimensions choose between two indices.
     fn place(&mut self, index: &Expr, len: i128) -> bool {
-        if let Kind::Select(condition, place, other) = index.kind() {
+        self.steps += 1;
+        if let Kind::Select(condition, place, other) = index.kind()
+            && self.steps <= MOST_STEPS
+        {
             return match self.facts.proves(condition) {
                 true => self.place(place, len),
                 false => {

@@ -8,7 +8,8 @@
 //! order of first use. It needs no headers of the toolkit. Contraction of products and sums to FMA is off. So the interpreter, native code and a GPU give the same
 //! bits if the order of operations is the same.
 //!
-//! Values wrap, indices do not: a launch whose memory is large takes the same kernel with 64-bit indices.
+//! Values wrap, indices do not: a launch whose memory is large takes the same kernel with 64-bit indices, and so does one
+//! whose accesses are tested.
 
 mod allreduce;
 mod lane_plan;

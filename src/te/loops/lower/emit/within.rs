@@ -141,7 +141,7 @@ struct Walk<'a> {
     facts: &'a mut Facts<'static>,
     /// The nodes with tests in them.
     tested: HashSet<Id>,
-    /// What became of nodes that are used several times, for each condition around.
+    /// The results for nodes that are used several times, for each condition around.
     made: Vec<HashMap<Id, Expr>>,
     steps: usize,
 }
