@@ -54,13 +54,7 @@ impl Proofs {
 /// Whether every access whose index doesn't depend on memory stays in its buffer. Others are always tested when they happen.
 fn accesses_stay_inside(body: &Stmt, sizes: &HashMap<Var, i64>, spans: &[(Buffer, usize)]) -> bool {
     let lens = spans.iter().map(|(buffer, span)| (buffer.clone(), i128::try_from(*span).unwrap_or(FAR))).collect();
-    let mut prover = Prover {
-        facts: Facts::of_run(sizes),
-        lens,
-        steps: 0,
-        proven: HashSet::new(),
-        order: Vec::new(),
-    };
+    let mut prover = Prover { facts: Facts::of_run(sizes), lens, steps: 0, proven: HashSet::new(), order: Vec::new() };
     prover.statement(body)
 }
 
