@@ -10,6 +10,8 @@ mod case;
 #[cfg(feature = "native")]
 mod cuda;
 #[cfg(feature = "native")]
+mod dimensions;
+#[cfg(feature = "native")]
 mod graphs;
 mod interpret;
 #[cfg(feature = "native")]

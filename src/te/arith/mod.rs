@@ -2,6 +2,7 @@
 //!
 //! Sizes (variables that are not counters) are assumed to be at least 0.
 
+pub(crate) mod facts;
 pub(crate) mod interval;
 mod linear;
 pub(crate) mod shape;

@@ -121,7 +121,7 @@ impl Expr {
     }
 
     /// Gives the operation other operands, in the order of [`Expr::operands`]. Reductions keep their axes.
-    pub(super) fn with_operands(&self, mut others: impl Iterator<Item = Self>) -> Self {
+    pub(crate) fn with_operands(&self, mut others: impl Iterator<Item = Self>) -> Self {
         let mut next = |x: &Self| others.next().unwrap_or_else(|| x.clone());
         let kind = match self.kind() {
             Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Invalid(_) => return self.clone(),

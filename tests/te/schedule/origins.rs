@@ -175,6 +175,33 @@ fn caches_have_the_elements_that_data_ask_for() -> Result<(), TeError> {
     Schedule::from_json(&s.to_json(&[&a, &b, &c])?).map(|_| ())
 }
 
+/// A stage of its own may limit the index, or nothing does: a cache that is too small is refused, too.
+#[test]
+fn caches_have_the_elements_that_stages_ask_for() -> Result<(), TeError> {
+    for limited in [true, false] {
+        let (n, m) = (te::var("n"), te::var("m"));
+        let (a, b) = (te::placeholder([n, m], "A"), te::placeholder_of(te::DType::I32, [n], "B"));
+        let index = te::compute([n], "index", |[i]| {
+            if limited { b.at([i]).max(0).min(Expr::from(m) - 1) } else { b.at([i]) + 0 }
+        })?;
+        let c = te::compute([n, n], "C", |[i, j]| a.at([j.into(), index.at([i])]))?;
+        let mut s = te::create_schedule(&[&c]);
+        s.cache_read(&a, "global", &[&c])?;
+        let text = s.to_json(&[&a, &b, &c])?;
+        Schedule::from_json(&text).map(|_| ())?;
+        let mut document: Value = serde_json::from_str(&text).expect("JSON");
+        let nodes = document["nodes"].as_array_mut().expect("nodes");
+        let cache = nodes.iter().position(|node| node["node"] == "compute" && node["name"] == "A.global");
+        let axes = nodes[cache.expect("a cache")]["axes"].clone();
+        let [rows, columns] = [0, 1].map(|d| axes[d].as_u64().expect("a place") as usize);
+        nodes[columns]["domain"] = nodes[rows]["domain"].clone();
+        let refused = Schedule::from_json(&document.to_string()).map(|_| ()).expect_err("the cache is too small");
+        let reason = "an element that the stage it is computed from doesn't have";
+        assert!(refused.to_string().contains(reason), "limited: {limited}: {refused}");
+    }
+    Ok(())
+}
+
 /// One that is read differs from what it was in a member that nobody knows, or in how a number is written.
 #[test]
 fn members_and_numbers_are_as_they_are_written() -> Result<(), TeError> {

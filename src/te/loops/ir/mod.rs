@@ -3,6 +3,7 @@
 mod builder;
 pub(crate) mod deep;
 pub(crate) mod device_call;
+pub(crate) mod outside;
 pub(crate) mod pragma;
 pub(crate) mod print;
 pub(crate) mod program;

@@ -4,7 +4,7 @@
 //! Both operations are evaluated at the same elements, for a few sizes, and their results are compared. An index is a
 //! number. The contents of tensors are unknown: a hash of its tensor and place stands for an element. A hash of the
 //! operation and its operands stands for a result. An index that data give is known by its ends, as those of a minimum
-//! with a size. Integers are hashed so that sums and products may be written in another order. A reduction is the set
+//! with a size, which may be in a stage of its own. A cache must have every element between them that its source has. Integers are hashed so that sums and products may be written in another order. A reduction is the set
 //! of what it combines, or the sequence if its reducer is not commutative; so it may be done in parts. Reads of stages
 //! that primitives have made (caches, partial results) are replaced by what those stages compute.
 //!
@@ -34,6 +34,8 @@ const ELEMENTS: usize = 96;
 const FEWEST: usize = 8;
 /// The most nodes that are evaluated for one assignment of a stage.
 const MOST_STEPS: usize = 1 << 21;
+/// The most nodes that are evaluated for the ends of an index.
+const MOST_FOR_ENDS: usize = 1 << 12;
 /// How deep evaluation descends.
 const MOST_LEVELS: usize = 2048;
 
@@ -440,13 +442,59 @@ impl Evaluation<'_> {
         let is_inside = indices.len() == extents.len() && indices.iter().zip(&extents).all(is_inside);
         let Some(compute) = made else {
             self.outside += usize::from(!is_inside);
+            let ends = if tensor.dtype().is_integer() { self.ends(tensor, indices) } else { None };
             let indices: Vec<u64> = indices.iter().map(|index| index.bits).collect();
-            return Ok(Known::of(hashed(&("element", Arc::as_ptr(origin), tensor.value(), indices))));
+            let bits = hashed(&("element", Arc::as_ptr(origin), tensor.value(), indices));
+            return Ok(Known { ends, ..Known::of(bits) });
         };
         let before = self.outside;
         let value = self.element(compute, tensor.value(), indices)?;
         // An expression that reads outside for these sizes does so through a cache, too.
-        if is_inside || self.outside > before { Ok(value) } else { Err(OUTSIDE) }
+        let is_refused = !is_inside && (self.outside == before || self.lacks(compute, tensor, indices, &extents)?);
+        if is_refused { Err(OUTSIDE) } else { Ok(value) }
+    }
+
+    /// The ends of an element of a stage that stands for itself, if the stage computes it within limits.
+    fn ends(&mut self, tensor: &Tensor, indices: &[Known]) -> Option<Ends> {
+        let compute = tensor.operation().as_compute()?;
+        let (level, outside, steps) = (self.level, self.outside, self.steps);
+        let from = 4 * MOST_STEPS - MOST_FOR_ENDS;
+        self.steps = steps.max(from);
+        let element = self.element(compute, tensor.value(), indices);
+        (self.level, self.outside) = (level, outside);
+        // All stages that one index is made of share the limit.
+        self.steps = if steps < from { steps } else { self.steps };
+        element.ok()?.ends(tensor.dtype())
+    }
+
+    /// Whether a stage that primitives have made lacks an element that exists where it is computed from, beyond an end
+    /// that an index which data give may reach.
+    fn lacks(
+        &mut self,
+        compute: &Compute,
+        tensor: &Tensor,
+        indices: &[Known],
+        extents: &[i64],
+    ) -> Result<bool, Reason> {
+        let inside = |(index, extent): (&Known, &i64)| {
+            let is_inside = index.ends.is_some_and(|(least, greatest)| least >= 0 && greatest < *extent);
+            if is_inside || index.int.is_some() { index.clone() } else { Known { ends: Some((0, 0)), ..Known::int(0) } }
+        };
+        let place: Vec<Known> = indices.iter().zip(extents).map(inside).collect();
+        for (d, (index, extent)) in indices.iter().zip(extents).enumerate() {
+            let (least, greatest) = index.ends.unwrap_or((i64::MIN, i64::MAX));
+            let beyond = [(-1, least < 0), (*extent, greatest >= *extent)];
+            for (end, _) in beyond.into_iter().filter(|(_, reached)| *reached && index.int.is_none()) {
+                let mut place = place.clone();
+                place[d] = Known::int(end);
+                let before = self.outside;
+                self.element(compute, tensor.value(), &place)?;
+                if std::mem::replace(&mut self.outside, before) == before {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     fn reduced(&mut self, reduce: &Arc<Reduce>, scope: &mut Scope) -> Result<Rc<Reduced>, Reason> {

@@ -38,7 +38,8 @@ pub(crate) struct CudaTarget {
     /// The text that is compiled with the program.
     plain: Variant,
     /// The others, as soon as a run needs them.
-    others: [OnceLock<Variant>; 3],
+    wide: OnceLock<Variant>,
+    tested: OnceLock<Variant>,
     /// Memory that holds data between launches.
     memory: Pool<Vec<DeviceTensor>>,
 }
@@ -72,7 +73,7 @@ impl Variant {
 
 impl CudaTarget {
     pub(crate) fn new(device: &Device, program: &Program) -> Result<Self, TeError> {
-        let plain = Variant::new(device, program, Form::default())?;
+        let plain = Variant::new(device, program, Form::Plain)?;
         for kernel in &plain.emitted.kernels {
             kernel
                 .scalars
@@ -81,8 +82,9 @@ impl CudaTarget {
         }
         let body = descend(program.body.depth(), || inline_indices(partition(with_one_index(program.body.clone()))))?;
         let (device, program, variables) = (device.clone(), program.clone(), variables(program));
-        let (proofs, others, memory) = (Proofs::default(), Default::default(), Pool::default());
-        Ok(Self { device, program, body, variables, proofs, plain, others, memory })
+        let (proofs, memory) = (Proofs::default(), Pool::default());
+        let [wide, tested] = [(); 2].map(|()| OnceLock::new());
+        Ok(Self { device, program, body, variables, proofs, plain, wide, tested, memory })
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -126,11 +128,14 @@ impl CudaTarget {
         let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
         memory.extend(self.program.arguments.iter().map(|(_, buffer)| buffer).zip(tensors.iter().copied()));
         memory.extend(self.plain.emitted.scratch.iter().zip(scratch));
-        let form =
-            Form { wide: self.needs_wide_indices(binding, &memory), tested: !self.stays_inside(binding, tensors) };
+        let form = match self.stays_inside(binding, tensors) {
+            true if self.needs_wide_indices(binding, &memory) => Form::Wide,
+            true => Form::Plain,
+            false => Form::Tested,
+        };
         let variant = self.variant(form)?;
         // All texts are printed from the same program, so their scratch buffers are the same.
-        let run = Run { variant, memory, stream, wide: form.wide };
+        let run = Run { variant, memory, stream, wide: form.is_wide() };
         run.steps(&variant.emitted.steps, &mut binding.sizes.clone())
     }
 
@@ -142,19 +147,21 @@ impl CudaTarget {
     }
 
     fn variant(&self, form: Form) -> Result<&Variant, TeError> {
-        let Some(place) = (usize::from(form.wide) + 2 * usize::from(form.tested)).checked_sub(1) else {
-            return Ok(&self.plain);
+        let kept = match form {
+            Form::Plain => return Ok(&self.plain),
+            Form::Wide => &self.wide,
+            Form::Tested => &self.tested,
         };
-        if let Some(variant) = self.others[place].get() {
+        if let Some(variant) = kept.get() {
             return Ok(variant);
         }
-        if form.tested
+        if form == Form::Tested
             && let Some(function) = called(&self.program.body)
         {
             return Err(refuse_call(&self.program.name, &function));
         }
         let variant = Variant::new(&self.device, &self.program, form)?;
-        Ok(self.others[place].get_or_init(|| variant))
+        Ok(kept.get_or_init(|| variant))
     }
 
     fn scratch_shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, TeError> {
@@ -338,7 +345,7 @@ mod tests {
         let target = CudaTarget::new(&device, &program).unwrap();
         let mut results = Vec::new();
         for wide in [false, true] {
-            let form = Form { wide, tested: false };
+            let form = if wide { Form::Wide } else { Form::Plain };
             let c = device.zeros::<f32>([9]).unwrap();
             let variant = target.variant(form).unwrap();
             let binding = Binding::of(&program, &[&a, &c]).unwrap();

@@ -8,7 +8,8 @@
 //! order of first use. It needs no headers of the toolkit. Contraction of products and sums to FMA is off. So the interpreter, native code and a GPU give the same
 //! bits if the order of operations is the same.
 //!
-//! Values wrap, indices do not: a launch whose memory is large takes the same kernel with 64-bit indices.
+//! Values wrap, indices do not: a launch whose memory is large takes the same kernel with 64-bit indices, and so does one
+//! whose accesses are tested.
 
 mod allreduce;
 mod lane_plan;
@@ -94,12 +95,22 @@ struct CudaKernel {
 }
 
 /// The form of a program's text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Form {
-    /// Whether indices are 64 bits long, for memory of 2^30 elements and more.
-    wide: bool,
-    /// Whether every access is tested, for runs whose accesses are not [proved](super::bounds) to stay inside.
-    tested: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Indices are 32 bits long.
+    Plain,
+    /// Indices are 64 bits long, for memory of 2^30 elements and more.
+    Wide,
+    /// Every access is tested, for runs whose accesses are not [proved](super::bounds) to stay inside. An index far
+    /// outside would come back inside if it wrapped, so indices are 64 bits long.
+    Tested,
+}
+
+impl Form {
+    /// Whether indices are 64 bits long.
+    const fn is_wide(self) -> bool {
+        !matches!(self, Self::Plain)
+    }
 }
 
 /// Prints a program.

@@ -80,14 +80,14 @@ impl Scopes {
     /// The type of a variable.
     const fn type_of(&self, dtype: DType) -> &'static str {
         match dtype {
-            DType::I32 if self.form.wide => "int64_t",
+            DType::I32 if self.form.is_wide() => "int64_t",
             _ => register(dtype).name(),
         }
     }
 
     fn var(&mut self, var: Var) -> Result<String, TeError> {
         if let Some(thread) = self.threads.get(&var) {
-            return Ok(format!("(({}){})", if self.form.wide { "int64_t" } else { "int" }, thread.name()));
+            return Ok(format!("(({}){})", if self.form.is_wide() { "int64_t" } else { "int" }, thread.name()));
         }
         if let Some(name) = self.vars.get(&var) {
             return Ok(name.clone());
@@ -101,7 +101,7 @@ impl Scopes {
     /// Whether an access is tested although its index doesn't depend on memory. The element of a kernel's own memory whose
     /// number is written out is there.
     fn tests(&self, buffer: &Buffer, index: &Expr) -> bool {
-        self.form.tested && (buffer.scope() == Scope::Global || index.as_int().is_none())
+        self.form == Form::Tested && (buffer.scope() == Scope::Global || index.as_int().is_none_or(|index| index < 0))
     }
 
     fn element(&mut self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
@@ -138,7 +138,7 @@ impl Names for Shared<'_> {
     }
 
     fn wide_indices(&self) -> bool {
-        self.0.borrow().form.wide
+        self.0.borrow().form.is_wide()
     }
 }
 
@@ -355,7 +355,7 @@ impl<'a> KernelPrinter<'a> {
 
     pub(super) fn repeat(&mut self, var: Var, extent: &Expr, kind: LoopKind, body: &Stmt) -> Result<(), TeError> {
         if kind == LoopKind::Vectorized
-            && !self.scopes.get_mut().form.tested
+            && self.scopes.get_mut().form != Form::Tested
             && let Some(plan) = lane_plan(var, extent, body)
         {
             return self.in_lanes(var, extent, body, &plan);

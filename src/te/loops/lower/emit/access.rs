@@ -38,7 +38,7 @@ impl Emitter<'_> {
         Ok(simplify_in(&x, &self.context))
     }
 
-    /// Replaces reads of tensors by loads from buffers.
+    /// Replaces reads of tensors by loads from buffers, with the tests that they need.
     pub(super) fn loaded(&self, x: &Expr) -> Result<Expr, TeError> {
         x.try_rewrite(&mut |_| None, &mut |inner| {
             let Kind::Read(tensor, indices) = inner.kind() else { return Ok(inner) };
@@ -46,7 +46,9 @@ impl Emitter<'_> {
             let buffer = self.plan.buffers[producer].get(tensor.value());
             let missing = || LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" };
             let buffer = buffer.ok_or_else(missing)?.clone();
-            Ok(Expr::new(inner.dtype(), Kind::Load(buffer, self.relative(producer, indices.clone()))))
+            let places = self.relative(producer, indices.clone());
+            let load = Expr::new(inner.dtype(), Kind::Load(buffer.clone(), places));
+            Ok(self.tested(tensor, indices, &buffer, load))
         })
     }
 

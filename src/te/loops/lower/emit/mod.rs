@@ -7,6 +7,7 @@ mod rolling;
 mod scan;
 mod tensorize;
 mod values;
+mod within;
 
 use crate::te::arith::{Context, equal};
 use crate::te::error::{LoweringError, RunError, ScheduleError, TeError};
@@ -56,7 +57,7 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
     }
     let requirements = requirements(schedule, &plan)?;
     let mut emitter = Emitter { schedule, plan, context: Context::default(), launched: Vec::new() };
-    let body = skip_regions(emitter.roots()?);
+    let body = within::proved(skip_regions(emitter.roots()?));
     check_parallel(&body)?;
     let doubled = emitter.double_buffered();
     let program = Program { name: name.to_owned(), arguments: given, requirements, body };

@@ -1,4 +1,4 @@
-//! Places barriers: Places barriers: if one thread writes an element and another thread of its block reads or writes
+//! Places barriers: if one thread writes an element and another thread of its block reads or writes
 //! it, all threads wait for each other in between. The pass runs before indices are flattened.
 //!
 //! The pass walks a program in order and records the accesses to shared memory since the last barrier. An access needs
@@ -16,6 +16,7 @@ use crate::te::expr::buffer::{Buffer, Scope};
 use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::expr::thread::Thread;
 use crate::te::expr::var::Var;
+use crate::te::loops::ir::outside::is_nowhere;
 use crate::te::loops::ir::stmt::Stmt;
 use crate::te::text::expression;
 
@@ -312,7 +313,9 @@ impl Barriers {
     fn reads(&self, x: &Expr) -> Vec<Access> {
         let mut found = Vec::new();
         x.visit(&mut |x| {
-            if let Kind::Load(buffer, indices) = x.kind() {
+            if let Kind::Load(buffer, indices) = x.kind()
+                && !is_nowhere(indices)
+            {
                 found.extend(self.access(buffer, indices, false));
             }
         });

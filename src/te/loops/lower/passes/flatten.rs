@@ -4,8 +4,9 @@
 use crate::te::arith::shape::compact_strides;
 use crate::te::arith::simplify;
 use crate::te::expr::buffer::{Buffer, Scope};
-use crate::te::expr::expression::{Expr, Kind};
+use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::loops::ir::device_call::{CallArgument, DeviceCall};
+use crate::te::loops::ir::outside::{is_nowhere, outside};
 use crate::te::loops::ir::stmt::{Note, Stmt};
 
 pub(crate) fn flatten(statement: Stmt) -> Stmt {
@@ -52,8 +53,33 @@ fn map_own(statement: Stmt, f: &dyn Fn(&Expr) -> Expr) -> Stmt {
 
 fn loads(x: &Expr) -> Expr {
     x.rewrite(&mut |inner| match inner.kind() {
+        Kind::Load(buffer, indices) if is_nowhere(indices) => {
+            let indices = vec![outside(&Expr::int(0)); buffer.groups().len()];
+            Expr::new(inner.dtype(), Kind::Load(buffer.clone(), indices))
+        }
         Kind::Load(buffer, indices) => Expr::new(inner.dtype(), Kind::Load(buffer.clone(), offsets(buffer, indices))),
+        Kind::Select(inside, read, other) => match (read.kind(), other.kind()) {
+            (Kind::Load(buffer, indices), Kind::Load(same, others)) if buffer == same && is_nowhere(others) => {
+                let indices = indices.iter().map(|index| tested(inside, buffer, index)).collect();
+                Expr::new(inner.dtype(), Kind::Load(buffer.clone(), indices))
+            }
+            _ => inner,
+        },
         _ => inner,
+    })
+}
+
+/// An index with the tests of the [dimensions](crate::te::loops::lower). If one fails, it is a place that every target
+/// recognises as outside, and one that tells the index if the test does.
+fn tested(inside: &Expr, buffer: &Buffer, index: &Expr) -> Expr {
+    let several = buffer.groups().len() > 1;
+    inside.conjuncts().into_iter().rev().fold(index.clone(), |place, test| {
+        let outside = match test.kind() {
+            Kind::Binary(Binary::Ge, x, _) if !several => x.clone(),
+            Kind::Binary(Binary::Lt, x, _) if !several => x.max(buffer.reach()),
+            _ => outside(index),
+        };
+        test.select(place, outside)
     })
 }
 
