@@ -11,6 +11,7 @@ pub(crate) mod misfit;
 pub(crate) mod needed;
 pub(crate) mod offer;
 pub(crate) mod parameter;
+mod priced;
 pub(crate) mod repacking;
 pub(crate) mod select;
 pub(crate) mod selection;

@@ -17,8 +17,14 @@ use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 /// Why no tile fits, if no family says it.
 const NO_TILE: &str = "the epilogue needs more than any tile leaves";
 
-impl<'a> Selection<'a> {
-    /// A selection among families' kernels for a product; `later`: the launches after the product's.
+/// A selection among the kernels of some families.
+pub(crate) struct Choosing<'a> {
+    families: Families,
+    selection: Selection<'a>,
+}
+
+impl<'a> Choosing<'a> {
+    /// A selection for a product; `later`: the launches after the product's.
     pub(crate) fn of(
         (machine, families): (&'a Machine, Families),
         phases: &'a Phases,
@@ -26,21 +32,23 @@ impl<'a> Selection<'a> {
         (layouts, arithmetic): ((OperandLayout, OperandLayout), Arithmetic),
         later: Option<&'a Later>,
     ) -> Self {
-        let own = Self { machine, families, phases, problem, layouts, arithmetic, later, has_clusters: false };
-        Self { has_clusters: own.multiplying().any(Family::has_clusters), ..own }
+        let selection = Selection { machine, phases, problem, layouts, arithmetic, later, has_clusters: false };
+        let own = Self { families, selection };
+        let has_clusters = own.multiplying().any(Family::has_clusters);
+        Self { selection: Selection { has_clusters, ..selection }, ..own }
     }
 
     /// The families that multiply these operands on this machine.
     fn multiplying(&self) -> impl DoubleEndedIterator<Item = &'static dyn Family> {
-        let multiplies = |family: &&dyn Family| {
-            family.runs_on(self.machine.arch) && family.multiplies(self.types(), self.arithmetic)
-        };
+        let of = &self.selection;
+        let multiplies =
+            move |family: &&dyn Family| family.runs_on(of.machine.arch) && family.multiplies(of.types(), of.arithmetic);
         self.families.iter().filter(multiplies)
     }
 
     /// Why no kernel computes all phases in its tile; `None` if that isn't to be said.
     fn why_not_in_tile(&self) -> Option<String> {
-        let way = self.ways(Some(Finish::Tile)).map_err(|error| match error {
+        let way = self.selection.ways(Some(Finish::Tile)).map_err(|error| match error {
             Error::NotInTile { reason, .. } => Some(reason),
             _ => None,
         });
@@ -48,7 +56,7 @@ impl<'a> Selection<'a> {
             Ok(ways) => ways.first().copied()?,
             Err(reason) => return reason,
         };
-        self.multiplying().rev().find_map(|family| family.why_not_in_tile(self, &way))
+        self.multiplying().rev().find_map(|family| family.why_not_in_tile(&self.selection, &way))
     }
 
     /// The candidates of all families for a way in which later phases are computed; the first misfit is noted.
@@ -57,11 +65,11 @@ impl<'a> Selection<'a> {
         // count that families for any layout have as well.
         let partial = way.tree.outputs().iter().any(ValidOutput::is_partial);
         let accumulators = way.tree.cost().products();
-        let shared = |tile| self.multiplying().all(|family| family.has_tile(self, accumulators, tile));
+        let shared = |tile| self.multiplying().all(|family| family.has_tile(&self.selection, accumulators, tile));
         let mut all = Vec::new();
         for family in self.multiplying().filter(|family| way.within() != Some(Within::Cluster) || family.has_clusters())
         {
-            match family.candidates(self, way, &|tile| !partial || shared(tile)) {
+            match family.candidates(&self.selection, way, &|tile| !partial || shared(tile)) {
                 Ok(candidates) => all.extend(candidates.into_iter().map(|candidate| way.whole(candidate))),
                 Err(why) => *misfit = misfit.take().or(Some(why)),
             }
@@ -76,9 +84,10 @@ impl<'a> Selection<'a> {
     /// no kernel can satisfy.
     pub(crate) fn choose(&self, request: &Request, switches: Switches) -> Result<ChosenKernel, Error> {
         let asked = *request != Request::default();
-        self.ways(request.finish)?;
+        let of = &self.selection;
+        of.ways(request.finish)?;
         let (mut candidates, mut misfit) = (Vec::new(), None);
-        for way in self.ways(None)? {
+        for way in of.ways(None)? {
             candidates.extend(self.candidates(&way, &mut misfit));
         }
         let chosen = match request {
@@ -99,12 +108,12 @@ impl<'a> Selection<'a> {
         for candidate in std::iter::once(&mut chosen).chain(&mut candidates) {
             candidate.key = candidate.key.with(switches);
         }
-        let limits = self.multiplying().flat_map(|family| family.limits(self)).collect();
+        let limits = self.multiplying().flat_map(|family| family.limits(of)).collect();
         let (finish, candidates, origin) = (request.finish, Arc::<[Candidate]>::from(candidates), Origin::None);
-        let needed = needed_share(self.phases.first(), &self.problem.shared_alike());
+        let needed = needed_share(of.phases.first(), &of.problem.shared_alike());
         let not_in_tile =
             if candidates.iter().any(|candidate| candidate.key.in_tile()) { None } else { self.why_not_in_tile() };
-        let (machine, later) = (self.machine.clone(), self.later.cloned());
+        let (machine, later) = (of.machine.clone(), of.later.cloned());
         Ok(ChosenKernel { machine, chosen, candidates, asked, finish, limits, needed, later, not_in_tile, origin })
     }
 
@@ -112,7 +121,7 @@ impl<'a> Selection<'a> {
     /// one, the newest family says why, unless it has no kernel at all.
     fn asked(&self, request: &Request, candidates: &[Candidate]) -> Result<Candidate, Error> {
         if let Some(family) = self.families.iter().find(|family| family.is_pinned(&request.pins)) {
-            return family.asked(self, request, candidates);
+            return family.asked(&self.selection, request, candidates);
         }
         let in_cluster = request.finish == Some(Finish::Cluster);
         let families = self.multiplying().rev().filter(|family| !in_cluster || family.has_clusters());
@@ -121,7 +130,7 @@ impl<'a> Selection<'a> {
             (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
             (Err(Error::NoKernel { .. }), Err(error)) | (Err(error), Err(_)) => Err(error),
         };
-        let found = families.map(|family| family.asked(self, request, candidates)).reduce(better);
+        let found = families.map(|family| family.asked(&self.selection, request, candidates)).reduce(better);
         found.unwrap_or_else(|| Err(Error::NoTile { reason: NO_TILE.to_owned() }))
     }
 }

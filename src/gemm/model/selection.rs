@@ -6,7 +6,7 @@ use super::machine::Machine;
 use crate::ElementType;
 use crate::evt::{Phases, ValidTree, WholeLines};
 use crate::gemm::families::list::Pins;
-use crate::gemm::families::{Families, KernelKey};
+use crate::gemm::families::KernelKey;
 use crate::gemm::kernel::{Finish, SplitK, Within};
 use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 
@@ -36,8 +36,6 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a> {
     pub(crate) machine: &'a Machine,
-    /// The families that it chooses from.
-    pub(crate) families: Families,
     pub(crate) phases: &'a Phases,
     pub(crate) problem: Problem,
     pub(crate) layouts: (OperandLayout, OperandLayout),

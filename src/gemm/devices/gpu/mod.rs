@@ -23,7 +23,8 @@ use crate::gemm::families::Families;
 use crate::gemm::families::family::Family;
 use crate::gemm::kernel::Settings;
 use crate::gemm::model::choice::{ChosenKernel, Origin};
-use crate::gemm::model::selection::{Request, Selection};
+use crate::gemm::model::select::Choosing;
+use crate::gemm::model::selection::Request;
 use crate::gemm::model::{Later, Machine};
 use crate::gemm::problem::{Arithmetic, Error, Knob};
 
@@ -68,7 +69,7 @@ impl Backend for Gpu {
         let Settings { layouts, arithmetic, switches } = *settings;
         let later = Later::of(&self.machine, phases, problem);
         let selection =
-            Selection::of((&self.machine, self.families), phases, *problem, (layouts, arithmetic), later.as_ref());
+            Choosing::of((&self.machine, self.families), phases, *problem, (layouts, arithmetic), later.as_ref());
         let mut chosen = selection.choose(request, switches)?;
         if !chosen.asked
             && let (Some(store), Some(subject)) =

@@ -55,7 +55,7 @@ mod tests {
         assert!(FAMILIES.iter().all(|family| {
             named(Some(&family.arch().to_string())).is_ok_and(|found| found.arch() == family.arch())
         }));
-        let refused = named(Some("sm_70")).map(|family| family.arch());
+        let refused = named(Some("sm_70")).map(Family::arch);
         assert_eq!(refused, Err("--arch takes sm_80 or sm_90a; sm_70 was given".to_owned()));
     }
 }

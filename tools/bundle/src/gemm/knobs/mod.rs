@@ -1,6 +1,7 @@
 //! The gain of each knob of a family's kernels (a file each), and the measurements to which the cost model's constants are fitted.
 
 mod sm90;
+mod turn;
 
 use std::cell::RefCell;
 
@@ -9,6 +10,7 @@ use epilogue::gemm::{Builder, Candidate, KernelKey};
 use epilogue::{Device, ElementType, Gemm};
 use serde_json::{Value, json};
 
+use self::turn::Turn;
 use super::shapes::Shape;
 use super::workload::Workload;
 use super::{ROTATED, builder, epilogues};
@@ -215,14 +217,6 @@ fn knobs(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
         Some(row)
     });
     Ok(vec![race.record(machine, "knobs", &rows.chain(refused).collect::<Vec<_>>())])
-}
-
-/// A kernel that differs from another in one knob.
-struct Turn {
-    knob: &'static str,
-    value: String,
-    /// Turns the knob of a plan, and fixes the others.
-    turned: Box<dyn Fn(Builder) -> Builder>,
 }
 
 /// Every value of every knob that the family of a kernel has, except those that the kernel has.

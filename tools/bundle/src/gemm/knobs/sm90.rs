@@ -3,7 +3,7 @@
 use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Sm90Key};
 use epilogue::gemm::{Builder, SplitK};
 
-use super::Turn;
+use super::turn::Turn;
 
 /// Every value of every knob, except those that the kernel has.
 pub(super) fn turns(key: &Sm90Key, split_k: SplitK) -> Vec<Turn> {
