@@ -35,7 +35,8 @@
 //! | what | operations in [`te::ops`](crate::te::ops) |
 //! |---|---|
 //! | reductions | `sum`, `prod`, `mean`, `var`, `std`, `norm`, `max`, `min`, `argmax`, `argmin`, `all`, `any`, `logsumexp` |
-//! | normalisations | `softmax`, `log_softmax`, `layer_norm`, `rms_norm` |
+//! | normalisations | `softmax`, `log_softmax`, `layer_norm`, `rms_norm`, `group_norm`, `instance_norm` |
+//! | by index | `take_along` (PyTorch's `gather`), `one_hot`, `pad` (constant, edge, reflect), `cross_entropy` |
 //! | scans | `cumsum`, `cumprod`, `linear_recurrence`, `selective_scan`, `selective_scan_output` |
 //! | products | `matmul`, `linear`, `einsum`, `conv1d`, `conv2d`, `conv3d` (direct, not on tensor cores) |
 //! | one step | `lstm_cell`, `gru_cell` |

@@ -13,20 +13,24 @@
 //! be made of the same size variables.
 
 mod cells;
+mod channels;
 mod contraction;
 mod convolution;
 mod dimensions;
 mod einsum;
+mod indexing;
 mod normalise;
 mod products;
 mod reductions;
 mod scans;
 
 pub use cells::{gru_cell, lstm_cell};
+pub use channels::{group_norm, instance_norm};
 pub use convolution::{Convolution, conv1d, conv2d, conv3d};
 pub use dimensions::Dimensions;
 pub use einsum::einsum;
-pub use normalise::{layer_norm, log_softmax, rms_norm, softmax};
+pub use indexing::{Padding, one_hot, pad, take_along};
+pub use normalise::{cross_entropy, layer_norm, log_softmax, rms_norm, softmax};
 pub use products::{linear, matmul};
 pub use reductions::{all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var};
 pub use scans::{Running, cumprod, cumsum, linear_recurrence, selective_scan, selective_scan_output};

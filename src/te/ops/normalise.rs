@@ -2,22 +2,23 @@
 //! [`auto::reduce`](crate::te::auto::reduce) does each of them in one launch, which reads a row from memory once.
 
 use super::reductions::{Spread, exponentials, spread};
-use super::{Dimensions, Over, or_by_passes, require_float, require_shape, wide};
+use super::{Dimensions, Over, map, misshapen, or_by_passes, require_float, require_shape, wide};
 use crate::expr::Op;
 use crate::te::error::TeError;
 use crate::te::expr::define::reducer::{max_reducer, sum_reducer};
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
 
-/// `exp(x) / sum(exp(x))` along a dimension, without overflow. If the largest value of a row is infinite or NaN, its
+/// `exp(x) / sum(exp(x))` over one or several dimensions, without overflow. If the largest value of a row is infinite or NaN, its
 /// results are NaN, as in PyTorch.
 ///
 /// # Errors
 /// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis);
+/// [`ExpressionError::RepeatedAxis`](crate::te::ExpressionError::RepeatedAxis);
 /// [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
-pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
+pub fn softmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "softmax")?;
-    let over = Over::new(a, [dimension])?;
+    let over = Over::new(a, dimensions)?;
     let ([largest, sum], wide) = (sums_of_exponentials(a, &over)?, wide(a.dtype()));
     of_all(a, &over, "softmax", |at, row| {
         let x = Expr::apply(Op::Exp, vec![a.at(at).cast(wide) - largest.at(row)]);
@@ -29,13 +30,54 @@ pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 ///
 /// # Errors
 /// The errors of [`softmax`].
-pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
+pub fn log_softmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "log_softmax")?;
-    let over = Over::new(a, [dimension])?;
+    let over = Over::new(a, dimensions)?;
     let ([largest, sum], wide) = (sums_of_exponentials(a, &over)?, wide(a.dtype()));
     of_all(a, &over, "log_softmax", |at, row| {
         let x = a.at(at).cast(wide) - largest.at(row);
         (x - Expr::apply(Op::Log, vec![sum.at(row)])).cast(a.dtype())
+    })
+}
+
+/// The cross entropy of each row of logits, `[…, classes]`, with the class in `targets`: minus its [`log_softmax`]. The
+/// result has the shape of `targets`; [`mean`](super::mean()) gives the mean over a batch. A target that is no class
+/// fails the run ([`DataError`](crate::DataError)).
+///
+/// ```
+/// use epilogue::{Device, ElementType, te};
+///
+/// let (batch, classes) = (te::var("batch"), te::var("classes"));
+/// let logits = te::placeholder([batch, classes], "logits");
+/// let targets = te::placeholder_of(ElementType::I32, [batch], "targets");
+/// let losses = te::ops::cross_entropy(&logits, &targets)?;
+///
+/// let device = Device::cpu();
+/// let (x, classes) = (device.tensor(&[5f32, 5.0, 0.0, 0.0], [2, 2])?, device.tensor(&[0i32, 1], [2])?);
+/// let mut y = device.zeros::<f32>([2])?;
+/// let kernel = te::auto::build(&[&losses])?.build(&device)?;
+/// kernel.run_bound(&[(&logits, (&x).into()), (&targets, (&classes).into()), (&losses, (&mut y).into())])?;
+/// assert!(y.to_vec::<f32>()?.iter().all(|loss| (loss - 2f32.ln()).abs() < 1e-6));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers as logits;
+/// [`ExpressionError::IndexType`](crate::te::ExpressionError::IndexType) for targets that are none;
+/// [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) for targets of other extents.
+pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Result<Tensor, TeError> {
+    require_float(logits, "cross_entropy")?;
+    let shape = logits.shape();
+    let Some((_, rows)) = shape.split_last() else {
+        return Err(misshapen("cross_entropy", ("the logits", logits), "[…, classes]".to_owned()));
+    };
+    require_shape("cross_entropy", ("the targets", targets), rows, "as the logits without their last dimension")?;
+    let over = Over::new(logits, [rows.len()])?;
+    let ([largest, sum], wide) = (sums_of_exponentials(logits, &over)?, wide(logits.dtype()));
+    map(targets.shape(), "cross_entropy", |row| {
+        let target = [row, &[targets.at(row)]].concat();
+        let x = logits.at(target).cast(wide) - largest.at(row);
+        (Expr::apply(Op::Log, vec![sum.at(row)]) - x).cast(logits.dtype())
     })
 }
 
@@ -57,7 +99,7 @@ fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError>
     }
     let pair = or_by_passes(&exponentials(a, over)?, passes.to_vec());
     // An infinite largest value leaves no sum, as with two passes.
-    let sum = super::map(pair[1].shape(), "sum", |row| pair[1].at(row) + (pair[0].at(row) - pair[0].at(row)))?;
+    let sum = map(pair[1].shape(), "sum", |row| pair[1].at(row) + (pair[0].at(row) - pair[0].at(row)))?;
     Ok([pair[0].clone(), sum])
 }
 

@@ -63,8 +63,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, TeError> {
             && !equal(our, their)
         {
             wanted[inner - 1 - place] = our.clone();
-            return require_shape("matmul", right, &wanted, "with the left operand's batches, or 1 in their place")
-                .map(|()| a.clone());
+            require_shape("matmul", right, &wanted, "with the left operand's batches, or 1 in their place")?;
         }
         let label = labels.add(format!("batch{place}"), our.or(their.clone()).unwrap_or_else(|| Expr::int(1)));
         if let Some(their) = their {

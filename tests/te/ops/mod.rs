@@ -2,9 +2,11 @@
 //! compared with f64.
 
 mod cells;
+mod channels;
 mod elements;
 mod forms;
 mod functions;
+mod indexing;
 mod products;
 mod reductions;
 mod scans;

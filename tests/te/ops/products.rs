@@ -1,5 +1,7 @@
 //! Products, `einsum` and convolutions: numpy's and JAX's values, loops in f64 for random ones, and what is refused.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use epilogue::te::auto::Order;
 use epilogue::te::ops::Convolution;
 use epilogue::te::{self, DType, EinsumError, ExpressionError, TeError, Tensor, ops, var};
@@ -203,7 +205,7 @@ fn equations() -> impl Strategy<Value = Equation> {
     )
 }
 
-/// A random convolution along two axes, the first of which may be trivial.
+/// A random convolution along two axes.
 #[derive(Clone, Copy, Debug)]
 struct Sliding {
     batch: usize,
