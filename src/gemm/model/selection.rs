@@ -5,8 +5,8 @@ use super::later::Later;
 use super::machine::Machine;
 use crate::ElementType;
 use crate::evt::{Phases, ValidTree, WholeLines};
-use crate::gemm::families::list::Pins;
 use crate::gemm::families::KernelKey;
+use crate::gemm::families::list::Pins;
 use crate::gemm::kernel::{Finish, SplitK, Within};
 use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 
