@@ -391,7 +391,7 @@ fn terms(x: &Expr, op: Binary) -> Vec<&Expr> {
     while let Some(x) = pending.pop() {
         match x.kind() {
             Kind::Binary(own, a, b) if *own == op && found.len() + pending.len() < MOST_OPERANDS => {
-                pending.extend([b, a])
+                pending.extend([b, a]);
             }
             _ => found.push(x),
         }

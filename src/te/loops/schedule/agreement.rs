@@ -467,8 +467,8 @@ impl Evaluation<'_> {
         element.ok()?.ends(tensor.dtype())
     }
 
-    /// Whether a stage that primitives have made lacks an element that exists where it is computed from, beyond an end
-    /// that an index which data give may reach.
+    /// Whether a stage that primitives have made lacks an element that its source has. Elements beyond an end are
+    /// looked at, if an index from data may reach them.
     fn lacks(
         &mut self,
         compute: &Compute,

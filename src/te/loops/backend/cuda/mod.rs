@@ -8,8 +8,8 @@
 //! order of first use. It needs no headers of the toolkit. Contraction of products and sums to FMA is off. So the interpreter, native code and a GPU give the same
 //! bits if the order of operations is the same.
 //!
-//! Values wrap, indices do not: a launch whose memory is large takes the same kernel with 64-bit indices, and so does one
-//! whose accesses are tested.
+//! Values wrap, indices do not: a launch whose memory is large takes the same kernel with 64-bit indices. Tested accesses
+//! have 64-bit indices, too.
 
 mod allreduce;
 mod lane_plan;
@@ -101,7 +101,7 @@ enum Form {
     Plain,
     /// Indices are 64 bits long, for memory of 2^30 elements and more.
     Wide,
-    /// Every access is tested, for runs whose accesses are not [proved](super::bounds) to stay inside. An index far
+    /// Every access is tested, for runs with accesses that are not [proved](super::bounds) to stay inside. An index far
     /// outside would come back inside if it wrapped, so indices are 64 bits long.
     Tested,
 }

@@ -85,22 +85,22 @@ impl Prover {
             Stmt::For { var, extent, kind, body } => {
                 let extent = self.expression(&extent);
                 self.facts.count(var, &extent);
-                Stmt::For { var, extent, kind, body: self.inner(body) }
+                Stmt::For { var, extent, kind, body: self.inner(*body) }
             }
             Stmt::Launch { thread, var, extent, body } => {
                 let extent = self.expression(&extent);
                 self.facts.count(var, &extent);
-                Stmt::Launch { thread, var, extent, body: self.inner(body) }
+                Stmt::Launch { thread, var, extent, body: self.inner(*body) }
             }
             Stmt::Let { var, value, body } => {
                 let value = self.expression(&value);
                 self.facts.name(var, &value);
-                Stmt::Let { var, value, body: self.inner(body) }
+                Stmt::Let { var, value, body: self.inner(*body) }
             }
             Stmt::If { condition, then } => {
                 let condition = self.expression(&condition);
                 self.facts.learn(&condition, true);
-                Stmt::If { condition, then: self.inner(then) }
+                Stmt::If { condition, then: self.inner(*then) }
             }
             Stmt::AllReduce(mut reduce) => {
                 reduce.condition = self.expression(&reduce.condition);
@@ -110,7 +110,7 @@ impl Prover {
             }
             Stmt::Note { note, body } => {
                 let note = note.map_expressions(&mut |x| self.expression(x));
-                Stmt::Note { note, body: self.inner(body) }
+                Stmt::Note { note, body: self.inner(*body) }
             }
             leaf @ (Stmt::Store { .. } | Stmt::Prefetch { .. }) => leaf.map_expressions(&mut |x| self.expression(x)),
             other @ (Stmt::Seq(_) | Stmt::Allocate { .. } | Stmt::Barrier) => {
@@ -121,8 +121,8 @@ impl Prover {
         statement
     }
 
-    fn inner(&mut self, body: Box<Stmt>) -> Box<Stmt> {
-        Box::new(self.statement(*body))
+    fn inner(&mut self, body: Stmt) -> Box<Stmt> {
+        Box::new(self.statement(body))
     }
 
     fn expression(&mut self, x: &Expr) -> Expr {
