@@ -22,11 +22,7 @@ impl Intermediates {
     }
 
     /// Memory for a run: that of the last run if it is large enough.
-    pub(crate) fn take(
-        &self,
-        stream: &Stream,
-        bound: &Bound<'_>,
-    ) -> Result<Arc<Vec<DeviceTensor>>, TeError> {
+    pub(crate) fn take(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Arc<Vec<DeviceTensor>>, TeError> {
         let shapes: Vec<Vec<usize>> =
             self.tensors.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
