@@ -80,7 +80,7 @@ fn class(extent: usize) -> usize {
         2..=16 => 16,
         _ => {
             let power = extent.checked_next_power_of_two().unwrap_or(extent);
-            if power.trailing_zeros() % 2 == 0 { power } else { power.saturating_mul(2) }
+            if power.trailing_zeros().is_multiple_of(2) { power } else { power.saturating_mul(2) }
         }
     }
 }

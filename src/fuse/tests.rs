@@ -296,3 +296,35 @@ fn an_emulated_gpu_has_the_same_products() -> Result<(), TeError> {
     assert_eq!(choice, "z with sums, y, less: a product of 9×20×16, f16 × f16");
     Ok(())
 }
+
+/// Sizes of a run: the mean of rows, a softmax, and a plan for each class of extents.
+#[test]
+fn sizes_may_be_known_at_the_run() -> Result<(), TeError> {
+    let (m, n, k) = (te::var("m"), te::var("n"), te::var("k"));
+    let (a, b, c) = (te::placeholder([m, k], "a"), te::placeholder([k, n], "b"), te::reduce_axis((0, n), "c"));
+    let z = product_of(&a, &b, "z", DType::F32)?;
+    let sums = te::compute([m], "sums", |[i]| te::sum(z.at([i, c]), [c]))?;
+    let apart =
+        te::compute([m, n], "apart", |[i, j]| z.at([i, j]) - sums.at([i]) / Expr::from(n).cast(ElementType::F32))?;
+    let softmax = te::ops::softmax(&z, 1)?;
+    let device = Device::cpu();
+    let fused = build(&[&apart, &softmax])?.build(&device)?;
+    let own = auto::build(&[&apart, &softmax])?.build(&device)?;
+    for [rows, columns, depth] in [[3, 8, 5], [40, 16, 70], [1, 1, 1]] {
+        let at = values(&device, ElementType::F32, &[rows, depth], 1);
+        let bt = values(&device, ElementType::F32, &[depth, columns], 2);
+        let results = [&fused, &own].map(|kernel| {
+            let [mut x, mut y] = [0, 1].map(|_| device.zeros::<f32>([rows, columns]).expect("memory"));
+            let arguments: [(&Tensor, Argument<'_>); 4] =
+                [(&a, (&at).into()), (&b, (&bt).into()), (&apart, (&mut x).into()), (&softmax, (&mut y).into())];
+            kernel.run_bound(&arguments).expect("a run");
+            [x, y].map(|tensor| tensor.to_vec::<f32>().expect("values"))
+        });
+        let [[x, y], [own_x, own_y]] = &results;
+        assert_eq!(x, own_x, "{}", fused.choice());
+        assert!(y.iter().zip(own_y).all(|(y, own)| (y - own).abs() <= 1e-5), "{y:?} {own_y:?}");
+        let (choice, shape) = (fused.choice(), format!("a product of {rows}×{columns}×{depth}, f32 × f32"));
+        assert!(choice.starts_with("z with sums, ") && choice.ends_with(&shape), "{choice}");
+    }
+    Ok(())
+}

@@ -347,7 +347,7 @@ impl<'a> Making<'a> {
             (Kind::Call(function, _), values) => {
                 self.computes(x)?;
                 let nodes = self.reals(values, x)?;
-                Ok(Value::Real(self.builder.call(*function, &nodes)))
+                Ok(Value::Real(self.builder.call(function, &nodes)))
             }
             _ => Err(unknown(&format!("this operation of {dtype}"))),
         }

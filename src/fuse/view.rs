@@ -50,15 +50,24 @@ pub(super) struct Seen<'a> {
     pub(super) bound: &'a Bound<'a>,
 }
 
+/// A tensor with a dimension for each axis of some roles.
+struct Spread {
+    tensor: DeviceTensor,
+    /// The place of each dimension's axis.
+    places: Vec<Option<usize>>,
+    /// The dimensions of one element, which are no axes.
+    fixed: Vec<usize>,
+}
+
 impl Seen<'_> {
     /// The left or right factor: two roles behind that of the batch.
     ///
     /// # Errors
     /// Why it is no such operand, in words.
     pub(super) fn operand(&self, roles: [Role; 2]) -> Result<DeviceTensor, String> {
-        let (tensor, places, rest) = self.of_roles(&[Role::Batch, roles[0], roles[1]])?;
+        let Spread { tensor, places, fixed } = self.of_roles(&[Role::Batch, roles[0], roles[1]])?;
         let [batch, mut first, second] = roles_of(&places, self.ranges, [Role::Batch, roles[0], roles[1]]);
-        first = rest.into_iter().chain(first).collect();
+        first = fixed.into_iter().chain(first).collect();
         let made = if batch.is_empty() {
             tensor.as_matrix(&first, &second)
         } else {
@@ -81,11 +90,11 @@ impl Seen<'_> {
     pub(super) fn argument(&self, extent: Extent) -> Result<DeviceTensor, String> {
         let roles = [(extent.batch, Role::Batch), (extent.rows, Role::Row), (extent.columns, Role::Column)];
         let wanted: Vec<Role> = roles.iter().filter(|(has, _)| *has).map(|(_, role)| *role).collect();
-        let (tensor, places, rest) = self.of_roles(&wanted)?;
+        let Spread { tensor, places, fixed } = self.of_roles(&wanted)?;
         let [mut batch, mut rows, mut columns] = roles_of(&places, self.ranges, [Role::Batch, Role::Row, Role::Column]);
         for list in [(&mut rows, extent.rows), (&mut columns, extent.columns), (&mut batch, extent.batch)] {
             if list.1 {
-                *list.0 = rest.iter().chain(&*list.0).copied().collect();
+                *list.0 = fixed.iter().chain(&*list.0).copied().collect();
                 break;
             }
         }
@@ -105,9 +114,8 @@ impl Seen<'_> {
         made.map_err(|error| error.to_string())
     }
 
-    /// The tensor at its fixed indices, with all axes of these roles: those that it lacks are repeated. Also the place of
-    /// the axis of each dimension, and the dimensions that have one element.
-    fn of_roles(&self, roles: &[Role]) -> Result<(DeviceTensor, Vec<Option<usize>>, Vec<usize>), String> {
+    /// The tensor at its fixed indices, with all axes of these roles: those that it lacks are repeated.
+    fn of_roles(&self, roles: &[Role]) -> Result<Spread, String> {
         let words = |error: epilogue_runtime::Error| error.to_string();
         let mut tensor = self.tensor.clone();
         let mut places = Vec::with_capacity(tensor.rank());
@@ -148,7 +156,7 @@ impl Seen<'_> {
         if tensor.shape() != shape {
             tensor = tensor.broadcast_to(&shape).map_err(words)?;
         }
-        Ok((tensor, places, fixed))
+        Ok(Spread { tensor, places, fixed })
     }
 }
 
