@@ -80,7 +80,7 @@ fn cases() -> Vec<Case> {
         // A total that is not combined, and one that is set to an operand.
         case(
             [1, 1, 2],
-            |[a, _], [b, _], [t, _]| [t, a.max(b)],
+            |[a, _], [b, _], [t, _]| [t, if a > b { a } else { b }],
             |body, a, b, t| {
                 let x = body.binary(Binary::FirstGreater, a[0], b[0]);
                 vec![t[0], x]
