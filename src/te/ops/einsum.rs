@@ -75,8 +75,11 @@ enum Axis {
     Rest,
 }
 
+/// The axes of an operand or of the output.
+type Term = Vec<Axis>;
+
 /// The axes of each operand, and of the output if it is given.
-fn read(equation: &str) -> Result<(Vec<Vec<Axis>>, Option<Vec<Axis>>), EinsumError> {
+fn read(equation: &str) -> Result<(Vec<Term>, Option<Term>), EinsumError> {
     let (operands, output) = match equation.split_once("->") {
         Some((operands, output)) => (operands, Some(axes(output)?)),
         None => (equation, None),

@@ -102,13 +102,14 @@ pub enum Padding {
 /// fails.
 ///
 /// # Errors
-/// [`ExpressionError::Rank`] for another number of widths than dimensions; [`ExpressionError::Shape`] for a dimension
-/// without elements; [`ExpressionError::Unrepresentable`] for a number that the type doesn't hold;
-/// [`ExpressionError::Extent`] for a result that is too large.
+/// [`ExpressionError::Shape`] for another number of widths than dimensions, and a dimension without elements;
+/// [`ExpressionError::Unrepresentable`] for a number that the type doesn't hold; [`ExpressionError::Extent`] for a
+/// result that is too large.
 pub fn pad(a: &Tensor, widths: &[(usize, usize)], padding: Padding) -> Result<Tensor, TeError> {
     let shape = a.shape();
     if widths.len() != shape.len() {
-        return Err(ExpressionError::Rank { tensor: a.name(), needed: shape.len(), given: widths.len() }.into());
+        let needed = format!("of as many dimensions as widths are given, {}", widths.len());
+        return Err(misshapen("pad", ("the tensor", a), needed));
     }
     for (extent, (before, after)) in shape.iter().zip(widths) {
         let needs_element = !matches!(padding, Padding::Constant(_)) && before.max(after) > &0;

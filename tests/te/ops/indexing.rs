@@ -159,7 +159,10 @@ fn indices_and_widths_that_do_not_fit() -> Result<(), TeError> {
         ops::one_hot(&places(&[3]), -1, ElementType::F32),
         &expect!["dimension 1 of one_hot has the extent -1; an extent is an i32 from 0 to 2147483647"],
     );
-    refused(ops::pad(&of(&[3, 4]), &[(1, 1)], Padding::Edge), &expect!["x has 2 dimensions, 1 indices were given"]);
+    refused(
+        ops::pad(&of(&[3, 4]), &[(1, 1)], Padding::Edge),
+        &expect!["pad: the tensor x is [3, 4]; it must be of as many dimensions as widths are given, 1"],
+    );
     refused(
         ops::pad(&of(&[0]), &[(1, 1)], Padding::Edge),
         &expect!["pad: the tensor x is [0]; it must be of 1 or more elements where 1 are added before and 1 after"],
