@@ -24,14 +24,13 @@ const UNITS: [&str; Unit::ALL.len()] =
     ["tensor", "float", "integer", "special", "shuffle", "shared", "memory", "uniform", "control"];
 
 impl Part {
-    fn of<'a>(code: impl Iterator<Item = &'a Instruction> + Clone) -> Self {
-        let named = |name: &'static str| code.clone().filter(move |one| is(&one.opcode, name));
-        let products: Vec<usize> =
-            code.clone().enumerate().filter(|(_, one)| multiplies(one)).map(|(i, _)| i).collect();
+    fn of(code: &[&Instruction]) -> Self {
+        let named = |name: &'static str| code.iter().copied().filter(move |one| is(&one.opcode, name));
+        let products: Vec<usize> = (0..code.len()).filter(|place| multiplies(code[*place])).collect();
         let between = products.first().copied().unwrap_or(0)..products.last().map_or(0, |last| last + 1);
-        let around = code.clone().enumerate().filter(|(place, _)| !between.contains(place)).map(|(_, one)| one);
+        let around = (0..code.len()).filter(|place| !between.contains(place)).map(|place| code[place]);
         Self {
-            work: Work::of(code.clone()),
+            work: Work::of(code.iter().copied()),
             fragment_bytes: Work::of(named("LDSM")).shared_bytes,
             around: Work::of(around).alone,
             stores: named("STG").chain(named("ST")).count(),
@@ -116,7 +115,7 @@ impl Counts {
         let sass = Sass::parse(section(text, kernel)?);
         let parts = Flow::of(&sass).parts().ok_or_else(|| format!("`{kernel}` has no loop of products"))?;
         let code = sass.instructions();
-        let of = |places: &[usize]| Part::of(places.iter().map(|place| &code[*place]));
+        let of = |places: &[usize]| Part::of(&places.iter().map(|place| &code[*place]).collect::<Vec<_>>());
         Ok(Self {
             prologue: of(&parts.prologue),
             product: of(&parts.product),

@@ -167,15 +167,19 @@ impl Step {
     }
 }
 
+/// Whether a line begins a kernel.
+fn is_title(line: &str) -> bool {
+    line.starts_with('[') && line.ends_with(']')
+}
+
 impl Ladder {
     /// Reads a file's text.
     pub(super) fn read(text: &str) -> Outcome<Self> {
         let lines: Vec<&str> = text.lines().collect();
-        let is_title = |line: &&str| line.starts_with('[') && line.ends_with(']');
-        let first = lines.iter().position(|line| is_title(&line)).ok_or("no line `[kernel]`")?;
+        let first = lines.iter().position(|line| is_title(line)).ok_or("no line `[kernel]`")?;
         let head = keys(&lines[..first], &HEAD)?;
         let mut steps = Vec::new();
-        for of_kernel in lines[first..].chunk_by(|_, next| !is_title(&next)) {
+        for of_kernel in lines[first..].chunk_by(|_, next| !is_title(next)) {
             let name = of_kernel[0].trim_matches(['[', ']']);
             steps.push(Step::read(name, &of_kernel[1..]).map_err(|why| format!("[{name}] {why}"))?);
         }
