@@ -4,9 +4,9 @@ use epilogue_runtime::{Communicator, Device, DeviceTensor};
 
 use super::error::Error;
 use super::parallel::{Divided, Parallel, Plans, Run};
-use super::rows::{self, Owned, Rows, matrix, number_of_chunks};
+use super::rows::{self, LaunchRows, Owned, matrix, number_of_chunks};
 use super::settings::Settings;
-use super::trees::{self, Part};
+use super::trees::{self, SharedPart};
 use crate::Epilogue;
 use crate::evt::Tree;
 use crate::gemm::{self, Gemm, Right};
@@ -62,7 +62,7 @@ impl Divided for ByColumns {
                 None => None,
                 Some(chunks) => {
                     let range = rows::chunks(extent, chunks)[0].clone();
-                    let rows = Rows { parts: ranks.ranks(), extent, range };
+                    let rows = LaunchRows { parts: ranks.ranks(), extent, range };
                     Some(device.without_memory(a.element_type(), rows.shape(k))?)
                 }
             };
@@ -70,7 +70,7 @@ impl Divided for ByColumns {
         };
         let gathers = settings.divided.gather_rows;
         let probe = planned(gathers.then_some(1))?;
-        if let Some(what) = trees::needs_all(probe.tree(), Part::Columns) {
+        if let Some(what) = trees::needs_all(probe.tree(), SharedPart::Columns) {
             let advice = "compute it where the rows are whole again, as after a `RowParallel`";
             return Err(Error::Local { epilogue: probe.tree().name(), what, part: "columns", advice });
         }
@@ -92,11 +92,11 @@ impl Divided for ByColumns {
         let (_, n) = matrix("B", run.b.first()?)?;
         let all = of.rows(of.ranks.ranks(), extent);
         let shapes = all.iter().map(|rows| (run.a.element_type(), rows.shape(k))).collect();
-        let gather = |rows: &Rows, mut gathered: Vec<DeviceTensor>| {
+        let gather = |rows: &LaunchRows, mut gathered: Vec<DeviceTensor>| {
             of.ranks.all_gather(&run.a.slice(0, rows.range.clone())?, &mut gathered[0], run.between)?;
             Ok(gathered)
         };
-        let multiply = |rows: &Rows, gathered: &[DeviceTensor]| {
+        let multiply = |rows: &LaunchRows, gathered: &[DeviceTensor]| {
             let mut own = if rows.range.len() == rows.extent {
                 rows::whole(run.arguments)?
             } else {

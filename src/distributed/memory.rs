@@ -17,9 +17,9 @@ pub(super) struct Tensors {
 
 /// Tensors that earlier runs have left.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Pool<Tensors>);
+pub(super) struct KeptTensors(Pool<Tensors>);
 
-impl Memory {
+impl KeptTensors {
     /// Tensors of these types and shapes: kept ones if there are any, else new ones.
     pub(super) fn take(&self, stream: &Stream, shapes: Vec<(ElementType, Vec<usize>)>) -> Result<Arc<Tensors>, Error> {
         if let Some(kept) = self.0.take(stream, |kept| kept.shapes == shapes) {

@@ -7,8 +7,8 @@ use epilogue_runtime::{Communicator, Device, DeviceTensor, Stream};
 
 use super::agreement::Agreement;
 use super::error::Error;
-use super::memory::Memory;
-use super::rows::{Rows, chunks, matrix};
+use super::memory::KeptTensors;
+use super::rows::{LaunchRows, chunks, matrix};
 use super::settings::Settings;
 use crate::evt::Tree;
 use crate::gemm::{Gemm, Right};
@@ -64,7 +64,7 @@ pub struct Parallel<D: Divided, E = ()> {
     pub(super) settings: Settings<D>,
     pub(super) plans: Plans,
     agreement: Agreement,
-    memory: Memory,
+    memory: KeptTensors,
     epilogue: PhantomData<fn() -> E>,
 }
 
@@ -166,8 +166,8 @@ impl<D: Divided, E> Parallel<D, E> {
     }
 
     /// The rows of each chunk.
-    pub(super) fn rows(&self, parts: usize, extent: usize) -> Vec<Rows> {
-        chunks(extent, self.plans.chunks).into_iter().map(|range| Rows { parts, extent, range }).collect()
+    pub(super) fn rows(&self, parts: usize, extent: usize) -> Vec<LaunchRows> {
+        chunks(extent, self.plans.chunks).into_iter().map(|range| LaunchRows { parts, extent, range }).collect()
     }
 
     /// Does `first` and then `second` for each chunk. `first` gets as many tensors of these types and shapes for each
@@ -176,14 +176,14 @@ impl<D: Divided, E> Parallel<D, E> {
     pub(super) fn by_chunks(
         &self,
         stream: &Stream,
-        all: &[Rows],
+        all: &[LaunchRows],
         shapes: Vec<(ElementType, Vec<usize>)>,
-        first: impl Fn(&Rows, Vec<DeviceTensor>) -> Result<Vec<DeviceTensor>, Error>,
-        second: impl Fn(&Rows, &[DeviceTensor]) -> Result<(), Error>,
+        first: impl Fn(&LaunchRows, Vec<DeviceTensor>) -> Result<Vec<DeviceTensor>, Error>,
+        second: impl Fn(&LaunchRows, &[DeviceTensor]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let memory = self.memory.take(stream, shapes)?;
         let per_chunk = (memory.tensors.len() / all.len()).max(1);
-        let mut waiting: Option<(&Rows, Vec<DeviceTensor>)> = None;
+        let mut waiting: Option<(&LaunchRows, Vec<DeviceTensor>)> = None;
         for (rows, tensors) in all.iter().zip(memory.tensors.chunks(per_chunk)) {
             let tensors = first(rows, tensors.to_vec())?;
             if let Some((rows, tensors)) = waiting.replace((rows, tensors)) {

@@ -5,9 +5,9 @@ use epilogue_runtime::{Communicator, Device, DeviceTensor};
 use super::agreement::digest;
 use super::error::Error;
 use super::parallel::{Divided, Parallel, Plans, Run};
-use super::rows::{self, Owned, Rows, matrix, number_of_chunks};
+use super::rows::{self, LaunchRows, Owned, matrix, number_of_chunks};
 use super::settings::Settings;
-use super::trees::{self, Part};
+use super::trees::{self, SharedPart};
 use crate::evt::Tree;
 use crate::gemm::{self, Gemm, Right};
 use crate::{Argument, ElementType, Epilogue};
@@ -95,12 +95,12 @@ impl Divided for ByRows {
         matrix("B", first)?;
         let ByRows { combine, place } = settings.divided;
         let extent = extent(m, ranks, combine)?;
-        let whole = Rows { parts: parts(ranks, combine), extent, range: 0..extent };
+        let whole = LaunchRows { parts: parts(ranks, combine), extent, range: 0..extent };
         let sums = sums_of(a)?;
         let of = |tree| gemm::Builder::<()>::new(device, tree).arithmetic(settings.arithmetic);
         let planned = |chunks: usize, tree| -> Result<Gemm<()>, Error> {
             let range = rows::chunks(extent, chunks)[0].clone();
-            let a = Rows { range, ..whole.clone() }.of(a)?;
+            let a = LaunchRows { range, ..whole.clone() }.of(a)?;
             Ok(of(tree).operands(&a, b.clone())?.plan()?)
         };
         let (product, after, chunks) = if place == Place::Before {
@@ -113,7 +113,7 @@ impl Divided for ByRows {
             let (a, b) = nothing(a, first, extent)?;
             let after = of(of_sums).operands(&a, &b)?.plan()?;
             if combine == Combine::ReduceScatter
-                && let Some(what) = trees::needs_all(after.tree(), Part::Rows)
+                && let Some(what) = trees::needs_all(after.tree(), SharedPart::Rows)
             {
                 let advice = "use `Combine::AllReduce`";
                 return Err(Error::Local { epilogue: after.tree().name(), what, part: "rows", advice });
@@ -147,14 +147,14 @@ impl Divided for ByRows {
         let all = of.rows(parts(&of.ranks, combine), extent(m, &of.ranks, combine)?);
         let shapes = of.shapes(&all, n);
         let Some(after) = of.epilogue() else {
-            let whole = |rows: &Rows, mut sent: Vec<DeviceTensor>| {
+            let whole = |rows: &LaunchRows, mut sent: Vec<DeviceTensor>| {
                 of.before(run, rows, &mut sent)?;
                 Ok(Vec::new())
             };
             return of.by_chunks(run.stream, &all, shapes, whole, |_, _| Ok(()));
         };
-        let multiply = |rows: &Rows, tensors| of.partial(run, rows, tensors);
-        let apply = |rows: &Rows, sums: &[DeviceTensor]| apply(after, run, rows, sums);
+        let multiply = |rows: &LaunchRows, tensors| of.partial(run, rows, tensors);
+        let apply = |rows: &LaunchRows, sums: &[DeviceTensor]| apply(after, run, rows, sums);
         of.by_chunks(run.stream, &all, shapes, multiply, apply)
     }
 }
@@ -168,7 +168,7 @@ impl<E> RowParallel<E> {
 
     /// The tensors of a run: for each chunk the outputs of its product and, if an epilogue follows a reduce-scatter, this
     /// rank's parts of their sums.
-    fn shapes(&self, all: &[Rows], n: usize) -> Vec<(ElementType, Vec<usize>)> {
+    fn shapes(&self, all: &[LaunchRows], n: usize) -> Vec<(ElementType, Vec<usize>)> {
         let received = self.epilogue().is_some() && self.settings.divided.combine == Combine::ReduceScatter;
         let mut shapes = Vec::new();
         for rows in all {
@@ -185,7 +185,7 @@ impl<E> RowParallel<E> {
     fn partial(
         &self,
         run: &Run<'_, '_, '_>,
-        rows: &Rows,
+        rows: &LaunchRows,
         mut sent: Vec<DeviceTensor>,
     ) -> Result<Vec<DeviceTensor>, Error> {
         let mut received = sent.split_off(self.product().tree().outputs().len());
@@ -204,7 +204,7 @@ impl<E> RowParallel<E> {
     }
 
     /// The product of some rows with the epilogue, and the sums of what it gives.
-    fn before(&self, run: &Run<'_, '_, '_>, rows: &Rows, sent: &mut [DeviceTensor]) -> Result<(), Error> {
+    fn before(&self, run: &Run<'_, '_, '_>, rows: &LaunchRows, sent: &mut [DeviceTensor]) -> Result<(), Error> {
         let (tree, n, arguments) = (self.product().tree(), first(run.b)?.shape()[1], run.arguments);
         let (inputs, results) = arguments.split_at(tree.parameters().len().min(arguments.len()));
         if results.len() != sent.len() {
@@ -246,13 +246,13 @@ impl<E> RowParallel<E> {
 }
 
 /// Applies the epilogue to some rows of the sums.
-fn apply(after: &Gemm<()>, run: &Run<'_, '_, '_>, rows: &Rows, sums: &[DeviceTensor]) -> Result<(), Error> {
+fn apply(after: &Gemm<()>, run: &Run<'_, '_, '_>, rows: &LaunchRows, sums: &[DeviceTensor]) -> Result<(), Error> {
     let (b, arguments) = (first(run.b)?, run.arguments);
     // The sums have one part of the rows, whatever the product had.
-    let Rows { extent, range, .. } = rows.clone();
+    let LaunchRows { extent, range, .. } = rows.clone();
     let length = range.len();
     let all = length == extent;
-    let rows = Rows { parts: 1, extent, range };
+    let rows = LaunchRows { parts: 1, extent, range };
     let own = after.tree().parameters().len() - sums.len();
     let (names, columns) = (after.tree().argument_names().count() - sums.len(), b.shape()[1]);
     if arguments.len() != names {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
-use super::trees::{self, Part};
+use super::trees::{self, SharedPart};
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::{Argument, gemm};
 
@@ -24,7 +24,7 @@ pub(super) fn matrix(operand: &'static str, tensor: &DeviceTensor) -> Result<(us
 
 /// The number of chunks, as asked for or by default.
 pub(super) fn number_of_chunks(tree: &ValidTree, asked: Option<usize>, extent: usize) -> Result<usize, Error> {
-    match (asked, trees::needs_all(tree, Part::Rows)) {
+    match (asked, trees::needs_all(tree, SharedPart::Rows)) {
         (Some(chunks), Some(what)) if chunks > 1 => Err(Error::Chunks { epilogue: tree.name(), chunks, what }),
         (Some(chunks), _) => Ok(chunks),
         (None, None) if extent >= ROWS_IN_CHUNKS => Ok(CHUNKS),
@@ -34,7 +34,7 @@ pub(super) fn number_of_chunks(tree: &ValidTree, asked: Option<usize>, extent: u
 
 /// The rows that one launch has.
 #[derive(Clone, Debug)]
-pub(super) struct Rows {
+pub(super) struct LaunchRows {
     /// The parts that all rows are divided into, one for each rank; 1 if they aren't.
     pub(super) parts: usize,
     /// The rows of each part.
@@ -43,7 +43,7 @@ pub(super) struct Rows {
     pub(super) range: Range<usize>,
 }
 
-impl Rows {
+impl LaunchRows {
     fn is_all(&self) -> bool {
         self.range == (0..self.extent)
     }
@@ -127,7 +127,7 @@ pub(super) fn classes(tree: &ValidTree) -> Vec<(&'static str, BroadcastClass, bo
 pub(super) fn arguments(
     tree: &ValidTree,
     given: &[Argument<'_>],
-    rows: &Rows,
+    rows: &LaunchRows,
     columns: usize,
 ) -> Result<Vec<Owned>, Error> {
     let classes = classes(tree);
@@ -178,11 +178,11 @@ mod tests {
         let device = Device::cpu();
         let values: Vec<f32> = (0..12).map(|i| i as f32).collect();
         let matrix = device.tensor(&values, [6, 2]).expect("a tensor");
-        let middle = Rows { parts: 2, extent: 3, range: 1..2 };
+        let middle = LaunchRows { parts: 2, extent: 3, range: 1..2 };
         let part = middle.of(&matrix).expect("a view");
         assert_eq!((part.shape(), middle.shape(2)), (&[2, 1, 2][..], vec![2, 1, 2]));
         assert_eq!(part.to_vec::<f32>().expect("values"), [2.0, 3.0, 8.0, 9.0]);
-        let all = Rows { parts: 2, extent: 3, range: 0..3 };
+        let all = LaunchRows { parts: 2, extent: 3, range: 0..3 };
         assert_eq!((all.of(&matrix).expect("a view").shape(), all.shape(2)), (&[6, 2][..], vec![6, 2]));
     }
 }

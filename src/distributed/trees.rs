@@ -65,7 +65,7 @@ fn positions(tree: &ValidTree) -> impl Iterator<Item = Position> {
 
 /// A part of the product, which limits the trees that a run can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum SharedPart {
     /// Some of the rows.
     Rows,
     /// Some of the columns.
@@ -73,11 +73,11 @@ pub(super) enum Part {
 }
 
 /// The first reason why an epilogue needs all rows, or all columns.
-pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
+pub(super) fn needs_all(tree: &ValidTree, part: SharedPart) -> Option<String> {
     let crosses = |reduction: &Reduction| {
         let along = match part {
-            Part::Rows => BroadcastClass::ColumnVector,
-            Part::Columns => BroadcastClass::RowVector,
+            SharedPart::Rows => BroadcastClass::ColumnVector,
+            SharedPart::Columns => BroadcastClass::RowVector,
         };
         // A result that keeps the axis has not crossed it.
         reduction.axis.result_class() != along || reduction.form == Form::Partial
@@ -91,12 +91,12 @@ pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
         return Some("`random(…)`".to_owned());
     }
     // A part of the columns may begin within a byte.
-    if part == Part::Columns && tree.has_bits() {
+    if part == SharedPart::Columns && tree.has_bits() {
         return Some("`Bits`".to_owned());
     }
     let is_of = |position: &Position| match part {
-        Part::Rows => matches!(position, Position::Row | Position::Rows | Position::Batch),
-        Part::Columns => matches!(position, Position::Column | Position::Columns),
+        SharedPart::Rows => matches!(position, Position::Row | Position::Rows | Position::Batch),
+        SharedPart::Columns => matches!(position, Position::Column | Position::Columns),
     };
     positions(tree).find(is_of).map(|position| format!("`{}()`", position.name()))
 }

@@ -3,7 +3,7 @@
 //! The result of a complete reduction is a value of the next phase: it is known when all that it reduces is. Values of that
 //! phase may be reduced in turn, so reductions form chains.
 
-use super::check::{Checker, Fact, Kind};
+use super::check::{Checker, Fact, NodeKind};
 use super::{Axis, BroadcastClass, Composed, Form, MAX_CHAIN, Mistake, Node, NodeId, Reducer, Reduction, TreeError};
 
 impl Reduction {
@@ -50,7 +50,7 @@ impl Checker<'_> {
             return self.fail(site, Mistake::Reducer { name: reduction.op.name(), reason });
         }
         let index = reduction.op.gives_index();
-        let result = Fact::new(reduction.axis.result_class(), if index { Kind::Integer } else { Kind::Number });
+        let result = Fact::new(reduction.axis.result_class(), if index { NodeKind::Integer } else { NodeKind::Number });
         if index && reduction.batch {
             return self.fail(site, Mistake::IndexOfBatch { what: self.describe(id) });
         }
@@ -91,7 +91,7 @@ impl Checker<'_> {
     ) -> Result<Fact, TreeError> {
         let site = self.tree.nodes[id.index()].site;
         let (of, op) = (facts[x.index()], composed.op);
-        if op.of_truths() && of.ty != Kind::Truth {
+        if op.of_truths() && of.ty != NodeKind::Truth {
             return self.fail(site, Mistake::NoTruthValue { operator: op.name(), what: self.describe(x) });
         }
         if !op.of_truths() {
@@ -112,7 +112,7 @@ impl Checker<'_> {
             };
             return self.fail(site, mistake);
         }
-        let ty = if op.of_truths() { Kind::Truth } else { Kind::Number };
+        let ty = if op.of_truths() { NodeKind::Truth } else { NodeKind::Number };
         Ok(Fact { phase: length, ..Fact::new(class, ty) })
     }
 

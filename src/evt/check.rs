@@ -13,7 +13,7 @@ use crate::expr::{Body, ExprNode, Expression, Function, Op};
 
 /// The kind of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     /// A number of the arithmetic type.
     Number,
     Integer,
@@ -28,19 +28,19 @@ pub(super) enum Kind {
 pub(super) struct Fact {
     /// The class of its extent.
     pub(super) class: BroadcastClass,
-    pub(super) ty: Kind,
+    pub(super) ty: NodeKind,
     /// How many reductions it is computed from, one after another.
     pub(super) phase: usize,
 }
 
 impl Fact {
     /// Has phase 0; the caller sets its operands' phase when that is known.
-    pub(super) const fn new(class: BroadcastClass, ty: Kind) -> Self {
+    pub(super) const fn new(class: BroadcastClass, ty: NodeKind) -> Self {
         Self { class, ty, phase: 0 }
     }
 
     const fn number(class: BroadcastClass) -> Self {
-        Self::new(class, Kind::Number)
+        Self::new(class, NodeKind::Number)
     }
 }
 
@@ -116,7 +116,7 @@ impl Checker<'_> {
                 return self.fail(data.site, Mistake::UndefinedOperand { what: self.describe(id) });
             }
             self.no_partials(id, *operand)?;
-            if facts[operand.index()].ty == Kind::Seed && !matches!(data.node, Node::Random(..)) {
+            if facts[operand.index()].ty == NodeKind::Seed && !matches!(data.node, Node::Random(..)) {
                 return self.fail(data.site, Mistake::SeedAsValue { name: self.describe(*operand) });
             }
         }
@@ -133,12 +133,12 @@ impl Checker<'_> {
                 let declared = self.tree.parameters.get(parameter.index());
                 match declared.map(|p| (p.class.broadcast_class(), self.element(p))) {
                     Some(_) if !is_load && declared.is_some_and(|p| p.class == ParameterClass::Seed) => {
-                        Ok(Fact::new(BroadcastClass::Scalar, Kind::Seed))
+                        Ok(Fact::new(BroadcastClass::Scalar, NodeKind::Seed))
                     }
                     Some((class, element)) if (class == BroadcastClass::Tensor) == is_load => {
                         let truths =
                             element == ElementType::Bool || declared.is_some_and(|p| p.class == ParameterClass::Bits);
-                        let ty = if truths { Kind::Truth } else { Kind::Number };
+                        let ty = if truths { NodeKind::Truth } else { NodeKind::Number };
                         Ok(Fact::new(class, ty))
                     }
                     _ => self.fail(data.site, Mistake::UndefinedParameter { index: parameter.index() }),
@@ -151,10 +151,10 @@ impl Checker<'_> {
                 }
                 Ok(Fact::number(BroadcastClass::Scalar))
             }
-            Node::Integer(_) => Ok(Fact::new(BroadcastClass::Scalar, Kind::Integer)),
-            Node::Position(position) => Ok(Fact::new(position.class(), Kind::Integer)),
+            Node::Integer(_) => Ok(Fact::new(BroadcastClass::Scalar, NodeKind::Integer)),
+            Node::Position(position) => Ok(Fact::new(position.class(), NodeKind::Integer)),
             Node::Random(seed, _) => match facts[seed.index()].ty {
-                Kind::Seed => Ok(Fact::number(BroadcastClass::Tensor)),
+                NodeKind::Seed => Ok(Fact::number(BroadcastClass::Tensor)),
                 _ => self.fail(data.site, Mistake::NoSeed { what: self.describe(*seed) }),
             },
             Node::Apply(op, operands) => {
@@ -164,23 +164,23 @@ impl Checker<'_> {
             }
             Node::Logic(logic, operands) => {
                 self.arity(data.site, logic.symbol(), logic.arity(), operands.len())?;
-                match operands.iter().find(|operand| facts[operand.index()].ty != Kind::Truth) {
+                match operands.iter().find(|operand| facts[operand.index()].ty != NodeKind::Truth) {
                     Some(operand) => {
                         let (operator, what) = (logic.symbol(), self.describe(*operand));
                         self.fail(data.site, Mistake::NoTruthValue { operator, what })
                     }
-                    None => Ok(Fact::new(class, Kind::Truth)),
+                    None => Ok(Fact::new(class, NodeKind::Truth)),
                 }
             }
             Node::ToInteger(x) => {
                 self.integers_in_memory(data.site, *x)?;
-                Ok(Fact::new(class, Kind::Integer))
+                Ok(Fact::new(class, NodeKind::Integer))
             }
             Node::ToReal(x) => match facts[x.index()].ty {
-                Kind::Integer => Ok(Fact::number(class)),
-                Kind::Number => self.fail(data.site, Mistake::RealOfNumber { what: self.describe(*x) }),
-                Kind::Truth => self.fail(data.site, Mistake::TruthValue { what: self.describe(*x) }),
-                Kind::Seed => self.fail(data.site, Mistake::SeedAsValue { name: self.describe(*x) }),
+                NodeKind::Integer => Ok(Fact::number(class)),
+                NodeKind::Number => self.fail(data.site, Mistake::RealOfNumber { what: self.describe(*x) }),
+                NodeKind::Truth => self.fail(data.site, Mistake::TruthValue { what: self.describe(*x) }),
+                NodeKind::Seed => self.fail(data.site, Mistake::SeedAsValue { name: self.describe(*x) }),
             },
             Node::Call(function, operands) => {
                 self.arity(data.site, function.name(), function.parameters().len(), operands.len())?;
@@ -216,26 +216,26 @@ impl Checker<'_> {
     }
 
     /// Checks the operands of a primitive; gives the kind of its result.
-    fn operation(&self, id: NodeId, op: Op, operands: &[NodeId], facts: &[Fact]) -> Result<Kind, TreeError> {
+    fn operation(&self, id: NodeId, op: Op, operands: &[NodeId], facts: &[Fact]) -> Result<NodeKind, TreeError> {
         let site = self.tree.nodes[id.index()].site;
         let ty = |operand: &NodeId| facts[operand.index()].ty;
         let values = match operands {
             [condition, branches @ ..] if op == Op::Select => {
-                if ty(condition) != Kind::Truth {
+                if ty(condition) != NodeKind::Truth {
                     return self.fail(site, Mistake::NumericCondition { what: self.describe(id) });
                 }
-                if branches.iter().all(|branch| ty(branch) == Kind::Truth) {
-                    return Ok(Kind::Truth);
+                if branches.iter().all(|branch| ty(branch) == NodeKind::Truth) {
+                    return Ok(NodeKind::Truth);
                 }
                 branches
             }
             all => all,
         };
-        if let Some(operand) = values.iter().find(|operand| ty(operand) == Kind::Truth) {
+        if let Some(operand) = values.iter().find(|operand| ty(operand) == NodeKind::Truth) {
             return self.fail(site, Mistake::TruthValue { what: self.describe(*operand) });
         }
-        let integer = values.iter().find(|operand| ty(operand) == Kind::Integer);
-        let number = values.iter().find(|operand| ty(operand) == Kind::Number);
+        let integer = values.iter().find(|operand| ty(operand) == NodeKind::Integer);
+        let number = values.iter().find(|operand| ty(operand) == NodeKind::Number);
         let given = match (integer, number) {
             (Some(integer), Some(number)) => {
                 let (integer, number) = (self.describe(*integer), self.describe(*number));
@@ -245,10 +245,10 @@ impl Checker<'_> {
                 let (function, what) = (op.symbol().to_owned(), self.describe(*integer));
                 return self.fail(site, Mistake::IntegerGiven { function, what });
             }
-            (Some(_), None) => Kind::Integer,
-            (None, _) => Kind::Number,
+            (Some(_), None) => NodeKind::Integer,
+            (None, _) => NodeKind::Number,
         };
-        Ok(if op.is_comparison() { Kind::Truth } else { given })
+        Ok(if op.is_comparison() { NodeKind::Truth } else { given })
     }
 
     /// Checks that `integer` is applied to a parameter that holds integers.
@@ -274,10 +274,10 @@ impl Checker<'_> {
         for operand in operands {
             let what = || self.describe(*operand);
             match facts[operand.index()].ty {
-                Kind::Number => {}
-                Kind::Truth => return self.fail(site, Mistake::TruthValue { what: what() }),
-                Kind::Seed => return self.fail(site, Mistake::SeedAsValue { name: what() }),
-                Kind::Integer => {
+                NodeKind::Number => {}
+                NodeKind::Truth => return self.fail(site, Mistake::TruthValue { what: what() }),
+                NodeKind::Seed => return self.fail(site, Mistake::SeedAsValue { name: what() }),
+                NodeKind::Integer => {
                     return self.fail(site, Mistake::IntegerGiven { function: function.to_owned(), what: what() });
                 }
             }
@@ -362,20 +362,22 @@ impl Checker<'_> {
 
     /// Checks that a value can be stored in the element type that its output has.
     fn stored_type(&self, output: &super::Output, fact: Fact) -> Result<(), TreeError> {
-        if output.packed && fact.ty != Kind::Truth {
+        if output.packed && fact.ty != NodeKind::Truth {
             return self.fail(output.site, Mistake::NoTruthPacked { name: output.name });
         }
         let of_parameter = output.parameter.and_then(|p| self.tree.parameters.get(p.index())).map(|p| self.element(p));
         let Some(element) = output.element.or(of_parameter) else { return Ok(()) };
         let name = output.name;
         match fact.ty {
-            Kind::Truth if element != ElementType::Bool => {
+            NodeKind::Truth if element != ElementType::Bool => {
                 self.fail(output.site, Mistake::TruthReturned { name, element })
             }
-            Kind::Integer if !element.is_integer() => {
+            NodeKind::Integer if !element.is_integer() => {
                 self.fail(output.site, Mistake::IntegerReturned { name, element })
             }
-            Kind::Number if element == ElementType::Bool => self.fail(output.site, Mistake::NumberReturned { name }),
+            NodeKind::Number if element == ElementType::Bool => {
+                self.fail(output.site, Mistake::NumberReturned { name })
+            }
             _ => Ok(()),
         }
     }

@@ -31,7 +31,9 @@ pub use cost::Cost;
 pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
 pub(crate) use needed::{Bounds, Conditions, Possible, Rectangle};
-pub(crate) use phases::{AtInfinity, Binding, Computation, Part, Pass, Phases, Place, Prices, Slot, Sweep, Target};
+pub(crate) use phases::{
+    AtInfinity, Computation, PartBinding, Pass, PhasePart, Phases, Prices, Slot, Sweep, SweepPlace, SweepTarget,
+};
 pub use phases::{InTile, WholeLines};
 pub use reducer::{MAX_WORDS, Reducer};
 pub use tree::{

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::check::{Fact, Kind};
+use super::check::{Fact, NodeKind};
 use super::valid::Operands;
 use super::{
     BroadcastClass, Form, Node, NodeId, ParameterClass, ParameterId, Position, Reduction, Site, Tree, Types, ValueId,
@@ -20,7 +20,7 @@ use crate::expr::{Logic, Op, fold};
 pub(super) struct Draft {
     pub(super) kind: ValueKind,
     pub(super) class: BroadcastClass,
-    pub(super) ty: Kind,
+    pub(super) ty: NodeKind,
     pub(super) name: Option<&'static str>,
     pub(super) site: Site,
     pub(super) phase: usize,
@@ -83,7 +83,7 @@ impl<'a> Simplifier<'a> {
                 Node::ToInteger(x) => {
                     let parameter = &tree.nodes[x.index()];
                     let leaf = this.leaf(&parameter.node, fact.class, parameter.site);
-                    if this.draft(leaf).ty == Kind::Truth { this.zero_or_one(leaf, data.site) } else { leaf }
+                    if this.draft(leaf).ty == NodeKind::Truth { this.zero_or_one(leaf, data.site) } else { leaf }
                 }
                 Node::ToReal(x) => this.real(value(x), data.site),
                 Node::Apply(op, operands) => this.apply(*op, operands.iter().map(value).collect(), data.site),
@@ -185,24 +185,24 @@ impl<'a> Simplifier<'a> {
         self.add(ValueKind::Logic(logic, operands), class, site)
     }
 
-    fn type_of(&self, kind: &ValueKind) -> Kind {
+    fn type_of(&self, kind: &ValueKind) -> NodeKind {
         let of = |id: &ValueId| self.draft(*id).ty;
         match kind {
             ValueKind::Load(p) | ValueKind::Broadcast(p) => {
                 let parameter = &self.tree.parameters[p.index()];
                 let element = super::valid::resolve(parameter.element, parameter.class, self.types);
                 match element {
-                    _ if parameter.class == ParameterClass::Seed => Kind::Seed,
-                    _ if parameter.class == ParameterClass::Bits => Kind::Truth,
-                    ElementType::Bool => Kind::Truth,
-                    _ if self.integers.contains(p) => Kind::Integer,
-                    _ => Kind::Number,
+                    _ if parameter.class == ParameterClass::Seed => NodeKind::Seed,
+                    _ if parameter.class == ParameterClass::Bits => NodeKind::Truth,
+                    ElementType::Bool => NodeKind::Truth,
+                    _ if self.integers.contains(p) => NodeKind::Integer,
+                    _ => NodeKind::Number,
                 }
             }
-            ValueKind::Integer(_) | ValueKind::Position(_) => Kind::Integer,
-            ValueKind::Reduce(reduction, _) if reduction.op.gives_index() => Kind::Integer,
-            ValueKind::Logic(..) => Kind::Truth,
-            ValueKind::Apply(op, _) if op.is_comparison() => Kind::Truth,
+            ValueKind::Integer(_) | ValueKind::Position(_) => NodeKind::Integer,
+            ValueKind::Reduce(reduction, _) if reduction.op.gives_index() => NodeKind::Integer,
+            ValueKind::Logic(..) => NodeKind::Truth,
+            ValueKind::Apply(op, _) if op.is_comparison() => NodeKind::Truth,
             ValueKind::Apply(Op::Select, operands) => of(&operands[1]),
             ValueKind::Apply(_, operands) => of(&operands[0]),
             ValueKind::Accum(_)
@@ -212,7 +212,7 @@ impl<'a> Simplifier<'a> {
             | ValueKind::Scaled { .. }
             | ValueKind::Call(..)
             | ValueKind::Cast(..)
-            | ValueKind::Reduce(..) => Kind::Number,
+            | ValueKind::Reduce(..) => NodeKind::Number,
         }
     }
 
@@ -397,7 +397,7 @@ impl<'a> Simplifier<'a> {
 /// The parameters, except those of truth values, that `integer` is applied to.
 fn integer_parameters(tree: &Tree, facts: &[Fact]) -> HashSet<ParameterId> {
     let read = tree.nodes.iter().filter_map(|data| match &data.node {
-        Node::ToInteger(x) if facts[x.index()].ty == Kind::Number => Some(&tree.nodes[x.index()].node),
+        Node::ToInteger(x) if facts[x.index()].ty == NodeKind::Number => Some(&tree.nodes[x.index()].node),
         _ => None,
     });
     read.filter_map(|node| match node {

@@ -3,7 +3,7 @@
 use epilogue_float_mode::in_default_mode;
 use smallvec::SmallVec;
 
-use super::check::{Checker, Fact, Kind};
+use super::check::{Checker, Fact, NodeKind};
 use super::integers;
 use super::simplify::{Draft, Simplifier};
 use super::valid::{Operands, OutputKind, resolve};
@@ -72,11 +72,11 @@ impl Tree {
 const fn stored_as(fact: Fact, types: Types) -> ElementType {
     let of_reductions = fact.phase > 0 && !matches!(fact.class, super::BroadcastClass::Tensor);
     match (fact.ty, fact.class) {
-        (Kind::Truth, _) => ElementType::Bool,
-        (Kind::Integer | Kind::Seed, _) => ElementType::I64,
-        (Kind::Number, super::BroadcastClass::Scalar) => types.real().element(),
-        (Kind::Number, _) if of_reductions => types.real().element(),
-        (Kind::Number, _) => types.a,
+        (NodeKind::Truth, _) => ElementType::Bool,
+        (NodeKind::Integer | NodeKind::Seed, _) => ElementType::I64,
+        (NodeKind::Number, super::BroadcastClass::Scalar) => types.real().element(),
+        (NodeKind::Number, _) if of_reductions => types.real().element(),
+        (NodeKind::Number, _) => types.a,
     }
 }
 
@@ -95,11 +95,11 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
             values[operand.index()].uses += 1;
         }
         let ty = match draft.ty {
-            Kind::Truth => ValueType::Bool,
+            NodeKind::Truth => ValueType::Bool,
             // Until the ranges of all integers are known.
-            Kind::Integer => ValueType::Integer(Width::Bits64),
-            Kind::Number => ValueType::Real(types.real()),
-            Kind::Seed => ValueType::Seed,
+            NodeKind::Integer => ValueType::Integer(Width::Bits64),
+            NodeKind::Number => ValueType::Real(types.real()),
+            NodeKind::Seed => ValueType::Seed,
         };
         place[i] = Some(ValueId::new(values.len()));
         let (name, user_name) = names.of(tree, draft);

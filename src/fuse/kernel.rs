@@ -14,7 +14,7 @@ use super::view::{Ranges, Seen};
 use crate::Argument;
 use crate::evt::{Tree, Types};
 use crate::gemm::{Builder, Error, Gemm, OperandLayout, OperandView};
-use crate::te::auto::{Bound, Ran, Runs};
+use crate::te::auto::{BoundTensors, Ran, Runs};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::Expr;
 use crate::te::{RunError, TeError};
@@ -108,7 +108,7 @@ impl ProductKernel {
     ///
     /// # Errors
     /// Those of the compiler and the device. A layout that products don't take is no error: it is [`Unfit`].
-    pub(super) fn ready(&self, bound: &Bound<'_>) -> Result<Result<Ready, Unfit>, TeError> {
+    pub(super) fn ready(&self, bound: &BoundTensors<'_>) -> Result<Result<Ready, Unfit>, TeError> {
         let ranges = &Ranges::of(&self.axes, &bound.sizes)?;
         let seen = |view: &View, place: usize, read: &dyn Fn(&Seen<'_>) -> Result<DeviceTensor, Unfit>| {
             read(&Seen { view, tensor: bound.tensors[place], ranges, bound })
@@ -168,7 +168,7 @@ impl ProductKernel {
     }
 
     /// Launches a run that was rehearsed; what ran if it is to be told.
-    pub(super) fn run(&self, stream: &Stream, bound: &Bound<'_>, tell: bool) -> Result<Option<Ran>, TeError> {
+    pub(super) fn run(&self, stream: &Stream, bound: &BoundTensors<'_>, tell: bool) -> Result<Option<Ran>, TeError> {
         let failed = |reason| TeError::from(RunError::Failed { reason });
         let mut ready = self.ready(bound)?.map_err(failed)?;
         ready.launch(stream).map_err(|error| match error {
@@ -186,10 +186,15 @@ impl ProductKernel {
     }
 
     /// Runs te's own kernels.
-    pub(super) fn run_own(&self, unfit: &str, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    pub(super) fn run_own(
+        &self,
+        unfit: &str,
+        stream: &Stream,
+        bound: &BoundTensors<'_>,
+    ) -> Result<Option<Ran>, TeError> {
         let (kernels, places) = &self.own;
         let tensors = places.iter().map(|place| bound.tensors[*place]).collect();
-        let ran = kernels.run_bound(stream, &Bound { tensors, sizes: bound.sizes.clone() })?;
+        let ran = kernels.run_bound(stream, &BoundTensors { tensors, sizes: bound.sizes.clone() })?;
         Ok(ran.map(|ran| {
             let choice = format!("{}: no product, because {unfit}: {}", self.name, ran.choice);
             Ran { choice: choice.into(), source: ran.source }

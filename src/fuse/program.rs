@@ -14,7 +14,7 @@ use super::product::{Index, View};
 use super::tree::{Epilogue, epilogue};
 use crate::sync::lock;
 use crate::te::auto::{
-    Bound, HeldResult, Intermediates, Kernel, Order, Ran, Rewriting, Runs, Signature, TensorOrigin, part, parts,
+    BoundTensors, HeldResult, Intermediates, Kernel, Order, Ran, Rewriting, Runs, Signature, TensorOrigin, part, parts,
     read_type,
 };
 use crate::te::expr::expression::{Expr, Kind};
@@ -380,7 +380,7 @@ impl Lying {
 
 impl Program {
     /// The rehearsal of a run of these tensors, if they are those of the last one.
-    fn last(&self, bound: &Bound<'_>, memory: &[DeviceTensor]) -> Option<Arc<Rehearsed>> {
+    fn last(&self, bound: &BoundTensors<'_>, memory: &[DeviceTensor]) -> Option<Arc<Rehearsed>> {
         let all = || bound.tensors.iter().copied().chain(memory);
         let same = |last: &Arc<Rehearsed>| {
             last.tensors.len() == all().count()
@@ -390,7 +390,7 @@ impl Program {
     }
 
     /// Rehearses a run: checks and compiles everything, and writes nothing.
-    fn rehearse(&self, bound: &Bound<'_>, memory: &[DeviceTensor]) -> Result<Arc<Rehearsed>, TeError> {
+    fn rehearse(&self, bound: &BoundTensors<'_>, memory: &[DeviceTensor]) -> Result<Arc<Rehearsed>, TeError> {
         let (stream, compiles) = (self.device.dry_stream(), self.device.arch().is_some());
         let mut unfit = Vec::with_capacity(self.parts.len());
         for Part { work, origins } in &self.parts {
@@ -422,7 +422,7 @@ impl Program {
 }
 
 impl Runs for Program {
-    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    fn run_bound(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         let memory = self.intermediates.take(stream, bound)?;
         let rehearsed = self.last(bound, &memory).map_or_else(|| self.rehearse(bound, &memory), Ok)?;
         let mut all: Vec<Ran> = Vec::new();

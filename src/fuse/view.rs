@@ -5,7 +5,7 @@ use epilogue_runtime::DeviceTensor;
 use super::product::{Index, Role, View};
 use super::tree::Extent;
 use crate::te::TeError;
-use crate::te::auto::{Bound, Sizes};
+use crate::te::auto::{BoundTensors, Sizes};
 use crate::te::expr::axis::Axis;
 
 /// The extents of a product's axes in a run, and where they begin.
@@ -47,7 +47,7 @@ pub(super) struct Seen<'a> {
     pub(super) view: &'a View,
     pub(super) tensor: &'a DeviceTensor,
     pub(super) ranges: &'a Ranges,
-    pub(super) bound: &'a Bound<'a>,
+    pub(super) bound: &'a BoundTensors<'a>,
 }
 
 /// A tensor with a dimension for each axis of some roles.

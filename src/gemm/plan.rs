@@ -9,7 +9,7 @@ use epilogue_runtime::{Stream, trace};
 
 use super::devices::Choice;
 use super::devices::executable::Executable;
-use super::devices::operation::{Given, Operation};
+use super::devices::operation::{GivenRun, Operation};
 use super::kernel::launch::LaunchDescription;
 use super::model::Candidate;
 use super::model::choice::Origin;
@@ -76,7 +76,7 @@ impl Plan {
         a: Left<'_>,
         b: &Right<'_>,
         arguments: &[Argument<'_>],
-        work: impl FnOnce(&Given<'_, '_>) -> Result<R, Error>,
+        work: impl FnOnce(&GivenRun<'_, '_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let (device, tree) = (&self.operation.device, self.operation.tree());
         check::operands(device, tree, a, b)?;
@@ -85,7 +85,7 @@ impl Plan {
             let problem = Problem::of(a, b.clone())?;
             self.check_reading(&problem)?;
             check::arguments(device, tree, &problem, self.choice.tile(), (a, b), arguments)?;
-            work(&Given { problem, a, b, arguments })
+            work(&GivenRun { problem, a, b, arguments })
         })
     }
 

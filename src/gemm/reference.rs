@@ -5,13 +5,13 @@
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::DeviceTensor;
 
-use super::devices::operation::Given;
+use super::devices::operation::GivenRun;
 use super::plan::Plan;
 use super::planned::Gemm;
 use super::problem::digits::shape_of;
 use super::problem::patches::Patches;
 use super::problem::scaled::SCALE_BLOCK;
-use super::problem::sliding::{Kind, Sliding};
+use super::problem::sliding::{PatchMatrix, Sliding};
 use super::problem::{Comparison, Divided, Error, Grouping, Left, Right};
 use super::run::groups::read_groups;
 use super::run::images::OutputImages;
@@ -76,8 +76,8 @@ fn reference_of(plan: &Plan, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'
 }
 
 /// The correct outputs of a product of matrices, or of patches.
-fn of_product(plan: &Plan, given: &Given<'_, '_>) -> Result<Reference, Error> {
-    let Given { problem, a, b, arguments } = *given;
+fn of_product(plan: &Plan, given: &GivenRun<'_, '_>) -> Result<Reference, Error> {
+    let GivenRun { problem, a, b, arguments } = *given;
     let (tree, tile) = (plan.operation.tree(), plan.choice.tile());
     let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
     let divided = read_groups(a, &problem)?;
@@ -165,9 +165,9 @@ fn product_of_patches(
     let (window, kind) = (window.size, window.kind);
     let of = Convolution { images, inputs, outputs, channels, groups, window, stride, before, dilation };
     Ok(match kind {
-        Kind::Rows => Product::of_convolution(types, multiplication, &of, values, b, n)?,
-        Kind::Columns => Product::of_filter_gradient(types, multiplication, &of, values, b, n)?,
-        Kind::Gradient(images) => {
+        PatchMatrix::Rows => Product::of_convolution(types, multiplication, &of, values, b, n)?,
+        PatchMatrix::Columns => Product::of_filter_gradient(types, multiplication, &of, values, b, n)?,
+        PatchMatrix::Gradient(images) => {
             let of = Convolution { inputs: images, outputs: inputs, channels: n, ..of };
             Product::of_input_gradient(types, multiplication, &of, (values, channels), b, n)?
         }

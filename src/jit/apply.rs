@@ -1,13 +1,13 @@
 //! Scalar operations and element types by name, as values of lanes.
 
-use super::body::{Binary, Body, Lane, Unary, Value};
+use super::body::{Binary, Body, JitValue, Lane, Unary};
 use crate::ElementType;
 use crate::expr::Op;
 
 impl Body {
     /// An operation of f32s; operands that it does not have are ignored. `None` without vector code, and for operations
     /// with masks: comparisons ([`compare`](Self::compare)) and selections.
-    pub(crate) fn apply(&mut self, op: Op, [a, b, c]: [Value; 3]) -> Option<Value> {
+    pub(crate) fn apply(&mut self, op: Op, [a, b, c]: [JitValue; 3]) -> Option<JitValue> {
         Some(match op {
             Op::Add => self.add(a, b),
             Op::Sub => self.sub(a, b),
@@ -39,7 +39,7 @@ impl Body {
     }
 
     /// Where a comparison of f32s holds; `None` for other operations.
-    pub(crate) fn compare(&mut self, op: Op, a: Value, b: Value) -> Option<Value> {
+    pub(crate) fn compare(&mut self, op: Op, a: JitValue, b: JitValue) -> Option<JitValue> {
         let (op, a, b) = match op {
             Op::Lt => (Binary::Less, a, b),
             Op::Le => (Binary::LessEqual, a, b),
@@ -53,7 +53,7 @@ impl Body {
     }
 
     /// f32s rounded to an element type, and back; `None` for types without vector code.
-    pub(crate) fn rounded(&mut self, element: ElementType, x: Value) -> Option<Value> {
+    pub(crate) fn rounded(&mut self, element: ElementType, x: JitValue) -> Option<JitValue> {
         match element {
             ElementType::F32 => Some(x),
             ElementType::F16 => Some(self.round_to_f16(x)),
@@ -63,7 +63,7 @@ impl Body {
     }
 
     /// f32s as lanes of a float type, as they are [stored](Self::store); `None` for other lanes.
-    pub(crate) fn narrowed(&mut self, lane: Lane, x: Value) -> Option<Value> {
+    pub(crate) fn narrowed(&mut self, lane: Lane, x: JitValue) -> Option<JitValue> {
         match lane {
             Lane::F32 => Some(x),
             Lane::F16 => Some(self.as_f16(x)),

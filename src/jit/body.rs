@@ -8,9 +8,9 @@ use crate::ElementType;
 
 /// A value of every lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Value(u32);
+pub(crate) struct JitValue(u32);
 
-impl Value {
+impl JitValue {
     /// The value of a node, by its number.
     pub(super) const fn of(node: usize) -> Self {
         Self(node as u32)
@@ -96,7 +96,7 @@ pub(super) enum TileOperand {
 
 /// Where a computed value goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum JitTarget {
     Argument(usize),
     /// A place, for later stages of a [row program](super::rows).
     Place(usize),
@@ -106,7 +106,7 @@ pub(super) enum Target {
 
 /// The combination of all lanes of a row, by one operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct State {
+pub(super) struct JitState {
     pub(super) op: Binary,
     /// The bits that each two lanes, or each f64, are combined with first.
     pub(super) identity: u64,
@@ -118,7 +118,7 @@ pub(super) struct State {
     pub(super) is_double: bool,
 }
 
-impl State {
+impl JitState {
     /// The number of vectors for each of lanes.
     pub(super) const fn parts(self) -> usize {
         if self.is_double { 2 } else { 1 }
@@ -237,26 +237,26 @@ impl Binary {
 
 /// How a value is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Node {
+pub(super) enum JitNode {
     /// 64 bits, repeated in every pair of lanes.
     Constant(u64),
     /// The lanes of an argument.
     Load(usize),
     /// The value that an earlier stage of a [row program](super::rows) has left in a place.
     Held(usize),
-    Unary(Unary, Value),
-    Binary(Binary, Value, Value),
+    Unary(Unary, JitValue),
+    Binary(Binary, JitValue, JitValue),
     /// By the mask, the second or else the third.
-    Select(Value, Value, Value),
+    Select(JitValue, JitValue, JitValue),
     /// Product and sum, rounded once.
-    Fma(Value, Value, Value),
+    Fma(JitValue, JitValue, JitValue),
     /// The first; in lanes that a row doesn't have, the second, a constant.
-    Within(Value, Value),
+    Within(JitValue, JitValue),
 }
 
-impl Node {
+impl JitNode {
     /// This node with other operands.
-    pub(super) fn with_operands(self, of: impl Fn(Value) -> Value) -> Self {
+    pub(super) fn with_operands(self, of: impl Fn(JitValue) -> JitValue) -> Self {
         match self {
             Self::Constant(_) | Self::Load(_) | Self::Held(_) => self,
             Self::Unary(op, a) => Self::Unary(op, of(a)),
@@ -267,8 +267,8 @@ impl Node {
         }
     }
 
-    pub(super) fn operands(&self) -> ([Value; 3], usize) {
-        let none = Value(0);
+    pub(super) fn operands(&self) -> ([JitValue; 3], usize) {
+        let none = JitValue(0);
         match *self {
             Self::Constant(_) | Self::Load(_) | Self::Held(_) => ([none; 3], 0),
             Self::Unary(_, a) => ([a, none, none], 1),
@@ -281,26 +281,26 @@ impl Node {
 /// The body of a loop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<JitNode>,
     /// Equal nodes are computed once.
-    known: HashMap<Node, Value>,
+    known: HashMap<JitNode, JitValue>,
     pub(super) arguments: Vec<Argument>,
     /// Values that are stored after everything has been computed, and where.
-    pub(super) stores: Vec<(Target, Value)>,
+    pub(super) stores: Vec<(JitTarget, JitValue)>,
     /// The period of cyclic streams.
     pub(super) period: Option<u32>,
     /// The running results of rows' lanes, in bodies of row programs only.
-    pub(super) states: Vec<State>,
+    pub(super) states: Vec<JitState>,
     /// The number of lanes that states have, if their order of combination is not free.
     pub(super) state_lanes: Option<u32>,
 }
 
 impl Body {
-    pub(super) fn node(&mut self, node: Node) -> Value {
+    pub(super) fn node(&mut self, node: JitNode) -> JitValue {
         if let Some(value) = self.known.get(&node) {
             return *value;
         }
-        let value = Value::of(self.nodes.len());
+        let value = JitValue::of(self.nodes.len());
         self.nodes.push(node);
         self.known.insert(node, value);
         value
@@ -312,88 +312,88 @@ impl Body {
     }
 
     /// Lanes that are read; the number of their argument is the number of arguments so far.
-    pub(crate) fn load(&mut self, lane: Lane) -> Value {
+    pub(crate) fn load(&mut self, lane: Lane) -> JitValue {
         let number = self.argument(Argument::Stream { lane, read: true, written: false, past: false });
-        self.node(Node::Load(number))
+        self.node(JitNode::Load(number))
     }
 
     /// A value of 32 bits that is the same for all lanes.
-    pub(crate) fn uniform(&mut self) -> Value {
+    pub(crate) fn uniform(&mut self) -> JitValue {
         let number = self.argument(Argument::Uniform);
-        self.node(Node::Load(number))
+        self.node(JitNode::Load(number))
     }
 
     /// An i32 that counts lanes.
-    pub(crate) fn counter(&mut self) -> Value {
+    pub(crate) fn counter(&mut self) -> JitValue {
         let number = self.argument(Argument::Counter);
-        self.node(Node::Load(number))
+        self.node(JitNode::Load(number))
     }
 
     /// Lanes of 32 bits that are read again after each period, and the number of their argument. All cyclic arguments
     /// of a body share the period, a power of two from 8 on. Stores to the argument are read in the next period.
-    pub(crate) fn cyclic(&mut self, period: u32) -> (usize, Value) {
+    pub(crate) fn cyclic(&mut self, period: u32) -> (usize, JitValue) {
         debug_assert!(period >= 8 && period.is_power_of_two() && self.period.is_none_or(|known| known == period));
         self.period = Some(period);
         let number = self.argument(Argument::Cyclic);
-        (number, self.node(Node::Load(number)))
+        (number, self.node(JitNode::Load(number)))
     }
 
     /// Lanes of 32 bits that are read and then written, and the number of their argument.
-    pub(crate) fn updated(&mut self) -> (usize, Value) {
+    pub(crate) fn updated(&mut self) -> (usize, JitValue) {
         let number = self.argument(Argument::Stream { lane: Lane::F32, read: true, written: true, past: false });
-        (number, self.node(Node::Load(number)))
+        (number, self.node(JitNode::Load(number)))
     }
 
     /// Stores to what [`cyclic`](Self::cyclic) or [`updated`](Self::updated) gave.
-    pub(crate) fn set(&mut self, argument: usize, value: Value) {
-        self.stores.push((Target::Argument(argument), value));
+    pub(crate) fn set(&mut self, argument: usize, value: JitValue) {
+        self.stores.push((JitTarget::Argument(argument), value));
     }
 
     /// Lanes that are written; those of 16 and 8 bits must have been packed to them.
-    pub(crate) fn store(&mut self, lane: Lane, value: Value) {
+    pub(crate) fn store(&mut self, lane: Lane, value: JitValue) {
         let number = self.argument(Argument::Stream { lane, read: false, written: true, past: false });
-        self.stores.push((Target::Argument(number), value));
+        self.stores.push((JitTarget::Argument(number), value));
     }
 
     /// A non-temporal store, of 32 or 16 bits, in bodies of row programs. Each vector of lanes must begin at a multiple
     /// of its bytes. Other threads see the values after a [`Fence`](crate::simd::stream::Fence).
-    pub(crate) fn store_past(&mut self, lane: Lane, value: Value) {
+    pub(crate) fn store_past(&mut self, lane: Lane, value: JitValue) {
         let number = self.argument(Argument::Stream { lane, read: false, written: true, past: true });
-        self.stores.push((Target::Argument(number), value));
+        self.stores.push((JitTarget::Argument(number), value));
     }
 
     /// A constant of 32 bits in every lane.
-    pub(crate) fn bits(&mut self, bits: u32) -> Value {
-        self.node(Node::Constant(u64::from(bits) << 32 | u64::from(bits)))
+    pub(crate) fn bits(&mut self, bits: u32) -> JitValue {
+        self.node(JitNode::Constant(u64::from(bits) << 32 | u64::from(bits)))
     }
 
-    pub(crate) fn float(&mut self, x: f32) -> Value {
+    pub(crate) fn float(&mut self, x: f32) -> JitValue {
         self.bits(x.to_bits())
     }
 
-    pub(crate) fn integer(&mut self, x: i32) -> Value {
+    pub(crate) fn integer(&mut self, x: i32) -> JitValue {
         self.bits(x.cast_unsigned())
     }
 
-    pub(crate) fn double(&mut self, x: f64) -> Value {
-        self.node(Node::Constant(x.to_bits()))
+    pub(crate) fn double(&mut self, x: f64) -> JitValue {
+        self.node(JitNode::Constant(x.to_bits()))
     }
 
-    pub(crate) fn unary(&mut self, op: Unary, a: Value) -> Value {
-        self.node(Node::Unary(op, a))
+    pub(crate) fn unary(&mut self, op: Unary, a: JitValue) -> JitValue {
+        self.node(JitNode::Unary(op, a))
     }
 
-    pub(crate) fn binary(&mut self, op: Binary, a: Value, b: Value) -> Value {
-        self.node(Node::Binary(op, a, b))
+    pub(crate) fn binary(&mut self, op: Binary, a: JitValue, b: JitValue) -> JitValue {
+        self.node(JitNode::Binary(op, a, b))
     }
 
     /// By a mask, `a` or else `b`.
-    pub(crate) fn select(&mut self, mask: Value, a: Value, b: Value) -> Value {
-        self.node(Node::Select(mask, a, b))
+    pub(crate) fn select(&mut self, mask: JitValue, a: JitValue, b: JitValue) -> JitValue {
+        self.node(JitNode::Select(mask, a, b))
     }
 
     /// `a · b + c`, rounded once.
-    pub(crate) fn fma(&mut self, a: Value, b: Value, c: Value) -> Value {
-        self.node(Node::Fma(a, b, c))
+    pub(crate) fn fma(&mut self, a: JitValue, b: JitValue, c: JitValue) -> JitValue {
+        self.node(JitNode::Fma(a, b, c))
     }
 }

@@ -10,9 +10,9 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::body::{Argument, Binary, Body, Node, Target, TileOperand, Value};
+use super::body::{Argument, Binary, Body, JitNode, JitTarget, JitValue, TileOperand};
 use super::emit_tile::InTile;
-use super::isa::{Address, Counter, Isa, MOST_REGISTERS, Memory, OnTail, Operand, Vector};
+use super::isa::{Address, Counter, Isa, JitOperand, MOST_REGISTERS, MemoryOperand, OnTail, Vector};
 use super::round::Round;
 
 /// Bytes of stack for values: less than a page, so that the stack's guard page can't be left out.
@@ -73,14 +73,14 @@ pub(super) struct Emitter<'a, I> {
     /// The register with each stream's address.
     streams: Vec<Option<Address>>,
     /// For each node, where in memory it is if it is the same in every round.
-    homes: Vec<Option<Memory>>,
+    homes: Vec<Option<MemoryOperand>>,
     pub(super) slots: usize,
     /// The number of values that lose their registers.
     pub(super) evicted: usize,
     /// The number of registers that values of rounds have had at once.
     pub(super) most_held: usize,
     /// Values that every round shares and that are in a register, too: in those before the states'.
-    kept: Vec<(Memory, Vector)>,
+    kept: Vec<(MemoryOperand, Vector)>,
     pub(super) round: Round,
     pub(super) row: InRow,
     /// The tile, if the body is that of one.
@@ -97,10 +97,10 @@ pub(super) struct InRow {
     /// The number of vectors between what [`Counter::Lane`] counts and the round.
     pub(super) position: usize,
     /// The mask of the row's last lanes in memory, in a round of these lanes.
-    pub(super) tail: Option<Memory>,
+    pub(super) tail: Option<MemoryOperand>,
     /// The number of vectors of a state, and where they are.
     pub(super) apart: usize,
-    pub(super) states: Vec<Operand>,
+    pub(super) states: Vec<JitOperand>,
     /// The number of registers that states have, the last ones.
     pub(super) reserved: usize,
     /// Whether there are no instructions for something.
@@ -157,10 +157,10 @@ impl<'a, I: Isa> Emitter<'a, I> {
     /// must use a value `least_uses` times.
     pub(super) fn keep(&mut self, most: usize, copies: usize, least_uses: usize) {
         let round = self.round_of(copies, true);
-        let mut used: Vec<(Memory, usize)> = Vec::new();
+        let mut used: Vec<(MemoryOperand, usize)> = Vec::new();
         for ((node, home), uses) in round.nodes.iter().zip(&round.homes).zip(&round.uses) {
             let is_counter =
-                matches!(node, Node::Load(argument) if self.body.arguments[*argument] == Argument::Counter);
+                matches!(node, JitNode::Load(argument) if self.body.arguments[*argument] == Argument::Counter);
             let Some(home) = home.filter(|_| !is_counter) else { continue };
             match used.iter_mut().find(|(known, _)| *known == home) {
                 Some((_, count)) => *count += uses.len(),
@@ -172,7 +172,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         let first = self.isa.registers() - self.row.reserved;
         for (number, (home, _)) in used.into_iter().take(most).enumerate() {
             let register = Vector((first - 1 - number) as u8);
-            self.isa.load(register, Operand::Memory(home));
+            self.isa.load(register, JitOperand::Memory(home));
             self.kept.push((home, register));
         }
     }
@@ -202,10 +202,14 @@ impl<'a, I: Isa> Emitter<'a, I> {
     pub(super) fn prepare_values(&mut self) {
         for place in 0..self.body.nodes.len() {
             match self.body.nodes[place] {
-                Node::Constant(bits) => self.homes[place] = Some(self.isa.constant(bits)),
-                Node::Load(argument) => self.prepare_load(place, argument),
-                Node::Held(number) => self.homes[place] = Some(Memory::Slot(number)),
-                Node::Unary(..) | Node::Binary(..) | Node::Select(..) | Node::Fma(..) | Node::Within(..) => {}
+                JitNode::Constant(bits) => self.homes[place] = Some(self.isa.constant(bits)),
+                JitNode::Load(argument) => self.prepare_load(place, argument),
+                JitNode::Held(number) => self.homes[place] = Some(MemoryOperand::Slot(number)),
+                JitNode::Unary(..)
+                | JitNode::Binary(..)
+                | JitNode::Select(..)
+                | JitNode::Fma(..)
+                | JitNode::Within(..) => {}
             }
         }
         let first = self.row.first_argument;
@@ -227,15 +231,15 @@ impl<'a, I: Isa> Emitter<'a, I> {
         if kind == Argument::Counter {
             // Lane by lane on the stack, as there is no constant with different lanes.
             self.isa.number_lanes(home);
-            self.isa.binary(Binary::AddI32, vector, vector, Operand::Memory(home));
+            self.isa.binary(Binary::AddI32, vector, vector, JitOperand::Memory(home));
         }
         self.isa.store(vector, home);
         self.homes[place] = Some(home);
     }
 
-    pub(super) const fn slot(&mut self) -> Memory {
+    pub(super) const fn slot(&mut self) -> MemoryOperand {
         self.slots += 1;
-        Memory::Slot(self.slots - 1)
+        MemoryOperand::Slot(self.slots - 1)
     }
 
     /// A round.
@@ -258,33 +262,33 @@ impl<'a, I: Isa> Emitter<'a, I> {
         }
     }
 
-    fn address(&self, argument: usize, copy: usize) -> Option<Memory> {
+    fn address(&self, argument: usize, copy: usize) -> Option<MemoryOperand> {
         if self.tile.is_some() {
             return self.tile_operand(argument, copy);
         }
         let base = self.streams[argument]?;
         Some(match self.body.arguments[argument] {
-            Argument::Stream { .. } if self.row.once => Memory::After(base, 0),
+            Argument::Stream { .. } if self.row.once => MemoryOperand::After(base, 0),
             Argument::Stream { lane, .. } => {
                 let vectors = self.row.position + copy;
-                Memory::Lanes { base, counter: Counter::Lane, bytes: lane.bytes(), vectors }
+                MemoryOperand::Lanes { base, counter: Counter::Lane, bytes: lane.bytes(), vectors }
             }
             _ => {
                 let vectors = copy % self.body.period.map_or(1, |period| period as usize / self.isa.lanes());
-                Memory::Lanes { base, counter: Counter::Cycle, bytes: 4, vectors }
+                MemoryOperand::Lanes { base, counter: Counter::Cycle, bytes: 4, vectors }
             }
         })
     }
 
-    fn store(&mut self, target: Target, copy: usize, from: Vector) {
+    fn store(&mut self, target: JitTarget, copy: usize, from: Vector) {
         let argument = match target {
-            Target::Argument(argument) => argument,
-            Target::State(number, part) => return self.combine(number, part, copy, from),
-            Target::Place(number) => return self.isa.store(from, Memory::Slot(number)),
+            JitTarget::Argument(argument) => argument,
+            JitTarget::State(number, part) => return self.combine(number, part, copy, from),
+            JitTarget::Place(number) => return self.isa.store(from, MemoryOperand::Slot(number)),
         };
         if let Some(total) = self.total(argument, copy) {
             if total != from {
-                self.isa.load(total, Operand::Vector(from));
+                self.isa.load(total, JitOperand::Vector(from));
             }
             return;
         }
@@ -309,7 +313,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
     }
 
     /// Notes that a value has been used at a place; its register is free after the last.
-    fn used(&mut self, value: Value, place: usize) {
+    fn used(&mut self, value: JitValue, place: usize) {
         let uses = &mut self.round.uses[value.index()];
         while uses.last().is_some_and(|next| *next <= place) {
             uses.pop();
@@ -350,45 +354,45 @@ impl<'a, I: Isa> Emitter<'a, I> {
         }
     }
 
-    pub(super) fn hold(&mut self, value: Value, register: Vector) {
+    pub(super) fn hold(&mut self, value: JitValue, register: Vector) {
         self.round.held[usize::from(register.0)] = Some(value);
         self.round.register_of[value.index()] = Some(register);
     }
 
     /// A register with a value.
-    pub(super) fn register(&mut self, value: Value) -> Vector {
+    pub(super) fn register(&mut self, value: JitValue) -> Vector {
         if let Some(register) = self.round.register_of[value.index()] {
             self.round.pinned[usize::from(register.0)] = true;
             return register;
         }
         let register = self.allocate();
         if let Some(home) = self.round.homes[value.index()] {
-            self.isa.load(register, Operand::Memory(home));
+            self.isa.load(register, JitOperand::Memory(home));
         }
         self.hold(value, register);
         register
     }
 
     /// A value where it is.
-    pub(super) fn operand(&mut self, value: Value) -> Operand {
+    pub(super) fn operand(&mut self, value: JitValue) -> JitOperand {
         match (self.round.register_of[value.index()], self.round.homes[value.index()]) {
-            (None, Some(home)) => Operand::Memory(home),
-            _ => Operand::Vector(self.register(value)),
+            (None, Some(home)) => JitOperand::Memory(home),
+            _ => JitOperand::Vector(self.register(value)),
         }
     }
 
     /// One value.
     fn node(&mut self, place: usize) {
         let node = self.round.nodes[place];
-        let value = Value::of(place);
+        let value = JitValue::of(place);
         match node {
-            Node::Constant(_) | Node::Held(_) => return,
-            Node::Load(argument) => match self.body.arguments[argument] {
+            JitNode::Constant(_) | JitNode::Held(_) => return,
+            JitNode::Load(argument) => match self.body.arguments[argument] {
                 Argument::Uniform | Argument::Tile(TileOperand::Total(_)) => return,
                 Argument::Counter => self.count(place, value),
                 _ => self.load(argument, self.round.copies[place], value),
             },
-            Node::Within(a, rest) => {
+            JitNode::Within(a, rest) => {
                 let Some(mask) = self.row.tail else { return };
                 let (a, rest) = (self.register(a), self.operand(rest));
                 let to = self.allocate();
@@ -398,20 +402,22 @@ impl<'a, I: Isa> Emitter<'a, I> {
                 self.operands_used(place);
                 self.hold(value, to);
             }
-            Node::Unary(..) | Node::Binary(..) | Node::Select(..) | Node::Fma(..) => self.instruction(&node, place),
+            JitNode::Unary(..) | JitNode::Binary(..) | JitNode::Select(..) | JitNode::Fma(..) => {
+                self.instruction(&node, place)
+            }
         }
         self.round.pinned = [false; MOST_REGISTERS];
     }
 
     /// A value that an instruction computes of others.
-    fn instruction(&mut self, node: &Node, place: usize) {
+    fn instruction(&mut self, node: &JitNode, place: usize) {
         if self.add_product(node, place).is_some() {
             return;
         }
         let form = self.isa.form(node);
         let (mut values, arity) = node.operands();
-        if let Node::Binary(op, a, b) = node {
-            let in_register = |value: &Value| self.round.register_of[value.index()].is_some();
+        if let JitNode::Binary(op, a, b) = node {
+            let in_register = |value: &JitValue| self.round.register_of[value.index()].is_some();
             if op.commutes() && !in_register(a) && in_register(b) {
                 values.swap(0, 1);
             }
@@ -431,17 +437,17 @@ impl<'a, I: Isa> Emitter<'a, I> {
             let is_next = |number: &usize| (form.memory == Some(*number)) == in_memory && overwritten != Some(*number);
             for number in (0..arity).filter(is_next) {
                 let value = values[number];
-                let operand = if in_memory { self.operand(value) } else { Operand::Vector(self.register(value)) };
+                let operand = if in_memory { self.operand(value) } else { JitOperand::Vector(self.register(value)) };
                 operands[number] = Some(operand);
             }
         }
-        let operands: SmallVec<[Operand; 3]> = operands.into_iter().flatten().collect();
+        let operands: SmallVec<[JitOperand; 3]> = operands.into_iter().flatten().collect();
         let to = match first {
             None => {
                 self.operands_used(place);
-                self.free_total(Value::of(place)).unwrap_or_else(|| self.allocate())
+                self.free_total(JitValue::of(place)).unwrap_or_else(|| self.allocate())
             }
-            Some(Operand::Vector(own)) if is_spare => own,
+            Some(JitOperand::Vector(own)) if is_spare => own,
             Some(from) => {
                 let to = self.allocate();
                 self.isa.load(to, from);
@@ -452,11 +458,11 @@ impl<'a, I: Isa> Emitter<'a, I> {
         if first.is_some() {
             self.operands_used(place);
         }
-        self.hold(Value::of(place), to);
+        self.hold(JitValue::of(place), to);
     }
 
     /// Whether what is in a value's register may be overwritten: nothing needs it after this place.
-    fn is_spare(&self, value: Value, place: usize) -> bool {
+    fn is_spare(&self, value: JitValue, place: usize) -> bool {
         let is_kept =
             self.round.homes[value.index()].is_some_and(|home| self.kept.iter().any(|(kept, _)| *kept == home));
         // What is in the register of a total stays there.
@@ -474,7 +480,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         self.round.pinned = [false; MOST_REGISTERS];
     }
 
-    fn load(&mut self, argument: usize, copy: usize, value: Value) {
+    fn load(&mut self, argument: usize, copy: usize, value: JitValue) {
         let Some(from) = self.address(argument, copy) else { return };
         let to = self.allocate();
         match (self.body.arguments[argument], self.row.tail) {
@@ -485,20 +491,20 @@ impl<'a, I: Isa> Emitter<'a, I> {
             }
             (Argument::Stream { lane, .. }, None) => self.isa.load_lanes(lane, to, from),
             (Argument::Tile(TileOperand::Row(_)), _) => self.isa.broadcast_lane(to, from),
-            _ => self.isa.load(to, Operand::Memory(from)),
+            _ => self.isa.load(to, JitOperand::Memory(from)),
         }
         self.hold(value, to);
     }
 
     /// The lanes' numbers: those of the first lanes, and how many came before.
-    fn count(&mut self, place: usize, value: Value) {
+    fn count(&mut self, place: usize, value: JitValue) {
         let Some(first) = self.round.homes[place].take() else { return };
         let to = self.allocate();
         self.isa.lane(to);
-        self.isa.binary(Binary::AddI32, to, to, Operand::Memory(first));
+        self.isa.binary(Binary::AddI32, to, to, JitOperand::Memory(first));
         let before = ((self.row.position + self.round.copies[place]) * self.isa.lanes()) as u64;
         if before > 0 {
-            let before = Operand::Memory(self.isa.constant(before << 32 | before));
+            let before = JitOperand::Memory(self.isa.constant(before << 32 | before));
             self.isa.binary(Binary::AddI32, to, to, before);
         }
         self.hold(value, to);

@@ -4,10 +4,10 @@
 //! masked round of the last lanes. Combined values stay in registers if there are enough. Values that stages pass on
 //! are on the stack.
 
-use super::body::{Argument, Binary, State};
+use super::body::{Argument, Binary, JitState};
 use super::emit::{Emitter, FRAME, HELD, InRow, SIDE_BY_SIDE, scaled, slots};
-use super::isa::{Isa, Memory, OnTail, Operand, Vector};
-use super::rows::{RowProgram, Stage};
+use super::isa::{Isa, JitOperand, MemoryOperand, OnTail, Vector};
+use super::rows::{JitStage, RowProgram};
 
 /// The most vectors of a state. Folding takes as many registers again, and AVX2 has 16.
 const MOST_APART: usize = 8;
@@ -25,7 +25,7 @@ pub(super) fn emit_rows<I: Isa>(program: &RowProgram, mut isa: I) -> Option<Vec<
         return None;
     }
     isa.enter(FRAME, I::addresses(true));
-    let mask = Memory::Slot(program.places);
+    let mask = MemoryOperand::Slot(program.places);
     isa.make_mask(mask, program.lanes % isa.lanes());
     let start = isa.here();
     let mut made = Made { isa, slots: program.places + 1, most: 0 };
@@ -73,10 +73,10 @@ struct Made<I> {
 impl<I: Isa> Made<I> {
     fn stage(
         self,
-        stage: &Stage,
+        stage: &JitStage,
         lanes: usize,
         (first_argument, ahead): (usize, &[(usize, usize)]),
-        mask: Memory,
+        mask: MemoryOperand,
     ) -> Option<Self> {
         let body = &*scaled(&stage.body, &self.isa);
         let [many, few] = self.isa.most_reserved();
@@ -124,7 +124,7 @@ impl<I: Isa> Emitter<'_, I> {
         &mut self,
         lanes: usize,
         (copies, most_reserved, most_kept): (usize, usize, usize),
-        mask: Memory,
+        mask: MemoryOperand,
     ) -> Option<()> {
         self.prepare_values();
         self.begin_states(copies, most_reserved)?;
@@ -193,18 +193,18 @@ impl<I: Isa> Emitter<'_, I> {
         }
         let first = self.isa.registers() - self.row.reserved;
         for number in 0..count {
-            let mut identity = Operand::Memory(self.isa.constant(self.body.states[number].identity));
+            let mut identity = JitOperand::Memory(self.isa.constant(self.body.states[number].identity));
             for vector in self.vectors_of_states(number)..self.vectors_of_states(number + 1) {
                 if self.row.reserved > 0 {
                     let register = Vector((first + vector) as u8);
                     self.isa.load(register, identity);
-                    identity = Operand::Vector(register);
-                    self.row.states.push(Operand::Vector(register));
+                    identity = JitOperand::Vector(register);
+                    self.row.states.push(JitOperand::Vector(register));
                 } else {
                     let home = self.slot();
                     self.isa.load(Vector(0), identity);
                     self.isa.store(Vector(0), home);
-                    self.row.states.push(Operand::Memory(home));
+                    self.row.states.push(JitOperand::Memory(home));
                 }
             }
         }
@@ -218,12 +218,12 @@ impl<I: Isa> Emitter<'_, I> {
 
     /// Combines a vector with a state, or with the half of it that has the same lanes as f64s.
     pub(super) fn combine(&mut self, number: usize, part: usize, copy: usize, from: Vector) {
-        let State { op, is_double, .. } = self.body.states[number];
+        let JitState { op, is_double, .. } = self.body.states[number];
         let vector = (self.row.position + copy) % self.row.apart * self.body.states[number].parts() + part;
         let state = self.row.states[self.vectors_of_states(number) + vector];
         let held = match state {
-            Operand::Vector(register) => register,
-            Operand::Memory(_) => {
+            JitOperand::Vector(register) => register,
+            JitOperand::Memory(_) => {
                 let held = self.allocate();
                 self.isa.load(held, state);
                 held
@@ -231,13 +231,13 @@ impl<I: Isa> Emitter<'_, I> {
         };
         // The element first: of what is not ordered, a comparison gives the second.
         match self.row.tail.filter(|_| !is_double) {
-            None => self.isa.binary(op, held, from, Operand::Vector(held)),
+            None => self.isa.binary(op, held, from, JitOperand::Vector(held)),
             Some(mask) => {
                 let spare = self.spare(OnTail::Combine);
                 self.isa.combine_tail(op, held, from, mask, &spare);
             }
         }
-        if let Operand::Memory(home) = state {
+        if let JitOperand::Memory(home) = state {
             self.isa.store(held, home);
         }
     }
@@ -245,15 +245,15 @@ impl<I: Isa> Emitter<'_, I> {
     /// Combines the lanes of each state, neighbours first, and leaves the results in their places, in all lanes.
     fn fold_states(&mut self) {
         for number in 0..self.body.states.len() {
-            let State { op, place, is_free, is_double, .. } = self.body.states[number];
+            let JitState { op, place, is_free, is_double, .. } = self.body.states[number];
             let vectors = self.vectors_of_states(number)..self.vectors_of_states(number + 1);
             // All registers but those of states are free.
             let mut held = Vec::with_capacity(vectors.len());
             let mut free = (0..self.isa.registers() - self.row.reserved).map(|number| Vector(number as u8));
             for vector in vectors {
                 held.push(match self.row.states[vector] {
-                    Operand::Vector(register) => register,
-                    home @ Operand::Memory(_) => {
+                    JitOperand::Vector(register) => register,
+                    home @ JitOperand::Memory(_) => {
                         let Some(register) = free.next() else { continue };
                         self.isa.load(register, home);
                         register
@@ -270,12 +270,12 @@ impl<I: Isa> Emitter<'_, I> {
             while distance < self.isa.lanes() {
                 held.iter().zip(&spare).for_each(|(held, spare)| self.isa.swap(distance, *spare, *held));
                 for (held, spare) in held.iter().zip(&spare) {
-                    self.isa.binary(op, *held, *held, Operand::Vector(*spare));
+                    self.isa.binary(op, *held, *held, JitOperand::Vector(*spare));
                 }
                 distance *= 2;
             }
             self.combine_vectors(&mut held, op);
-            self.isa.store(held[0], Memory::Slot(place));
+            self.isa.store(held[0], MemoryOperand::Slot(place));
         }
     }
 
@@ -283,7 +283,7 @@ impl<I: Isa> Emitter<'_, I> {
     fn combine_vectors(&mut self, held: &mut Vec<Vector>, op: Binary) {
         while held.len() > 1 {
             for pair in held.chunks_exact(2) {
-                self.isa.binary(op, pair[0], pair[0], Operand::Vector(pair[1]));
+                self.isa.binary(op, pair[0], pair[0], JitOperand::Vector(pair[1]));
             }
             *held = held.iter().copied().step_by(2).collect();
         }

@@ -4,9 +4,9 @@
 //! register of the old one. A tile's cost is the number of its instructions for an output, counted before code is
 //! written; values that lose their registers are counted after. The cheapest tile is taken.
 
-use super::body::{Argument, Body, Node, Target, TileOperand, Value};
+use super::body::{Argument, Body, JitNode, JitTarget, JitValue, TileOperand};
 use super::emit::{Emitter, FRAME, scaled, slots};
-use super::isa::{Address, Isa, Memory, Operand, Vector};
+use super::isa::{Address, Isa, JitOperand, MemoryOperand, Vector};
 use super::round::Round;
 use super::tile::TileShape;
 
@@ -28,7 +28,7 @@ pub(super) struct InTile {
     /// The first of the registers of totals.
     first: usize,
     /// For each value of the round that a total is set to: the total's register, and the old value that is in it.
-    into: Vec<Option<(Vector, Option<Value>)>>,
+    into: Vec<Option<(Vector, Option<JitValue>)>>,
 }
 
 /// A tile's code, a function `(addresses: *const *mut u8, elements: usize)`, for one element at least. The addresses are those
@@ -116,10 +116,10 @@ impl<'a, I: Isa> Emitter<'a, I> {
         self.isa.enter(FRAME, [rows, columns, totals].into_iter());
         self.prepare_values();
         self.isa.load_addresses(&[(rows, 0), (columns, 1), (totals, 2)]);
-        let places: Vec<(Vector, Memory)> = (0..count * shape.count())
-            .map(|number| (Vector((first + number) as u8), Memory::After(totals, number * vector)))
+        let places: Vec<(Vector, MemoryOperand)> = (0..count * shape.count())
+            .map(|number| (Vector((first + number) as u8), MemoryOperand::After(totals, number * vector)))
             .collect();
-        places.iter().for_each(|(register, place)| self.isa.load(*register, Operand::Memory(*place)));
+        places.iter().for_each(|(register, place)| self.isa.load(*register, JitOperand::Memory(*place)));
         self.keep(most_kept, shape.count(), 2);
         let start = self.isa.here();
         self.compute_round(shape.count());
@@ -136,14 +136,14 @@ impl<'a, I: Isa> Emitter<'a, I> {
     }
 
     /// The place of an operand of the tile, for one of its copies.
-    pub(super) fn tile_operand(&self, argument: usize, copy: usize) -> Option<Memory> {
+    pub(super) fn tile_operand(&self, argument: usize, copy: usize) -> Option<MemoryOperand> {
         let InTile { shape: TileShape { rows, vectors }, rows: of_rows, columns, .. } = *self.tile.as_ref()?;
         let Argument::Tile(operand) = self.body.arguments[argument] else { return None };
         match operand {
-            TileOperand::Row(number) => Some(Memory::After(of_rows, 4 * (number * rows + copy / vectors))),
+            TileOperand::Row(number) => Some(MemoryOperand::After(of_rows, 4 * (number * rows + copy / vectors))),
             TileOperand::Column(number) => {
                 let vector = 4 * self.isa.lanes();
-                Some(Memory::After(columns, vector * (number * vectors + copy % vectors)))
+                Some(MemoryOperand::After(columns, vector * (number * vectors + copy % vectors)))
             }
             TileOperand::Total(_) => None,
         }
@@ -162,17 +162,17 @@ impl<'a, I: Isa> Emitter<'a, I> {
             return;
         }
         let (nodes, copies) = (&self.round.nodes, &self.round.copies);
-        let mut old: Vec<(Vector, Value)> = Vec::new();
+        let mut old: Vec<(Vector, JitValue)> = Vec::new();
         for (place, (node, copy)) in nodes.iter().zip(copies).enumerate() {
-            if let Node::Load(argument) = *node
+            if let JitNode::Load(argument) = *node
                 && let Some(register) = self.total(argument, *copy)
             {
-                old.push((register, Value::of(place)));
+                old.push((register, JitValue::of(place)));
             }
         }
         let mut into = vec![None; nodes.len()];
         for (target, copy, value) in &self.round.stores {
-            if let Target::Argument(argument) = *target
+            if let JitTarget::Argument(argument) = *target
                 && let Some(register) = self.total(argument, *copy)
             {
                 let before = old.iter().find(|(own, _)| *own == register).map(|(_, value)| *value);
@@ -188,20 +188,20 @@ impl<'a, I: Isa> Emitter<'a, I> {
     }
 
     /// The register of the total that a value becomes, with what is in it.
-    fn becomes(&self, value: Value) -> Option<(Vector, Option<Value>)> {
+    fn becomes(&self, value: JitValue) -> Option<(Vector, Option<JitValue>)> {
         *self.tile.as_ref()?.into.get(value.index())?
     }
 
     /// The register of the total that a value becomes, if nothing needs what is in it.
-    pub(super) fn free_total(&self, value: Value) -> Option<Vector> {
+    pub(super) fn free_total(&self, value: JitValue) -> Option<Vector> {
         let (register, old) = self.becomes(value)?;
         old.is_none_or(|old| self.round.uses[old.index()].is_empty()).then_some(register)
     }
 
     /// Adds a product to a total in its register; `None` for other nodes, and where the old total is needed later.
-    pub(super) fn add_product(&mut self, node: &Node, place: usize) -> Option<()> {
-        let Node::Fma(a, b, c) = *node else { return None };
-        let (register, old) = self.becomes(Value::of(place))?;
+    pub(super) fn add_product(&mut self, node: &JitNode, place: usize) -> Option<()> {
+        let JitNode::Fma(a, b, c) = *node else { return None };
+        let (register, old) = self.becomes(JitValue::of(place))?;
         let is_last = self.round.uses[c.index()].first().is_some_and(|last| *last == place);
         if old != Some(c) || !is_last || a == c || b == c {
             return None;
@@ -209,16 +209,16 @@ impl<'a, I: Isa> Emitter<'a, I> {
         let (a, b) = (self.register(a), self.operand(b));
         self.isa.add_product(register, a, b);
         self.operands_used(place);
-        self.hold(Value::of(place), register);
+        self.hold(JitValue::of(place), register);
         Some(())
     }
 }
 
 impl Round {
     /// Copies of a body for the outputs of a tile, row by row. What is the same for a row or a column is computed once.
-    pub(super) fn of_tile(body: &Body, homes: &[Option<Memory>], shape: TileShape) -> Self {
+    pub(super) fn of_tile(body: &Body, homes: &[Option<MemoryOperand>], shape: TileShape) -> Self {
         let (mut round, varies) = (Self::default(), body.varies());
-        let mut values = vec![vec![Value::of(0); body.nodes.len()]; shape.count()];
+        let mut values = vec![vec![JitValue::of(0); body.nodes.len()]; shape.count()];
         for copy in 0..shape.count() {
             for (place, node) in body.nodes.iter().enumerate() {
                 let owner = match varies[place] {
@@ -233,7 +233,7 @@ impl Round {
                     round.nodes.push(node.with_operands(|value| values[copy][value.index()]));
                     round.copies.push(copy);
                     round.homes.push(homes[place]);
-                    Value::of(round.nodes.len() - 1)
+                    JitValue::of(round.nodes.len() - 1)
                 };
             }
         }

@@ -5,7 +5,7 @@
 //! is positive or +0, the third the least if any is negative or -0. Both also show NaN of either sign. These are three
 //! independent instructions for a vector. A maximum that passes NaN on takes five, each waiting for the one before.
 
-use super::body::{Binary, Body, Value};
+use super::body::{Binary, Body, JitValue};
 use super::rows::{JitPlace, RowProgram};
 
 /// The bits of an infinity, with the sign: only those of NaN are greater.
@@ -22,7 +22,13 @@ pub(crate) struct Extreme {
 
 impl Body {
     /// Combines the values of all lanes with each other and with a number, which is not NaN. Takes three arguments.
-    pub(crate) fn extreme(&mut self, program: &mut RowProgram, largest: bool, identity: u32, value: Value) -> Extreme {
+    pub(crate) fn extreme(
+        &mut self,
+        program: &mut RowProgram,
+        largest: bool,
+        identity: u32,
+        value: JitValue,
+    ) -> Extreme {
         let compare = if largest { Binary::FirstGreater } else { Binary::FirstLess };
         let [compared, signed, unsigned] = [compare, Binary::GreatestI32, Binary::GreatestU32].map(|op| {
             let place = program.place();
@@ -35,7 +41,7 @@ impl Body {
 
 impl Extreme {
     /// Its value, in a later stage. Takes three arguments.
-    pub(crate) fn value(self, body: &mut Body) -> Value {
+    pub(crate) fn value(self, body: &mut Body) -> JitValue {
         let Self { largest, compared, signed, unsigned } = self;
         let [compared, signed, unsigned] = [compared, signed, unsigned].map(|place| body.held(place));
         let (minus_one, zero) = (body.integer(-1), body.integer(0));

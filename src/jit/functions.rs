@@ -1,7 +1,7 @@
 //! Functions of lanes. The approximations are those of [`crate::simd`], operation by operation, so that they give the same
 //! bits.
 
-use super::body::{Binary, Body, Node, Unary, Value};
+use super::body::{Binary, Body, JitNode, JitValue, Unary};
 
 /// Added to an f32 of small magnitude, it rounds that to an integer n, and the low bits hold n + 127: shifted left by 23, they
 /// are `2^n`.
@@ -15,24 +15,24 @@ const TO_ZERO: f32 = -152.0;
 
 /// Arithmetic.
 impl Body {
-    pub(crate) fn add(&mut self, a: Value, b: Value) -> Value {
+    pub(crate) fn add(&mut self, a: JitValue, b: JitValue) -> JitValue {
         self.binary(Binary::Add, a, b)
     }
 
-    pub(crate) fn sub(&mut self, a: Value, b: Value) -> Value {
+    pub(crate) fn sub(&mut self, a: JitValue, b: JitValue) -> JitValue {
         self.binary(Binary::Sub, a, b)
     }
 
-    pub(crate) fn mul(&mut self, a: Value, b: Value) -> Value {
+    pub(crate) fn mul(&mut self, a: JitValue, b: JitValue) -> JitValue {
         self.binary(Binary::Mul, a, b)
     }
 
-    pub(crate) fn div(&mut self, a: Value, b: Value) -> Value {
+    pub(crate) fn div(&mut self, a: JitValue, b: JitValue) -> JitValue {
         self.binary(Binary::Div, a, b)
     }
 
     /// The smaller; NaN if either is NaN; -0 is below +0.
-    pub(crate) fn minimum(&mut self, a: Value, b: Value) -> Value {
+    pub(crate) fn minimum(&mut self, a: JitValue, b: JitValue) -> JitValue {
         // Where the operands are not in order, each of the two instructions gives its second operand: of zeros the
         // negative one stays in the union of their bits, and of anything and NaN, NaN.
         let (first, second) = (self.binary(Binary::FirstLess, a, b), self.binary(Binary::FirstLess, b, a));
@@ -40,44 +40,44 @@ impl Body {
     }
 
     /// The larger; NaN if either is NaN; +0 is above -0.
-    pub(crate) fn maximum(&mut self, a: Value, b: Value) -> Value {
+    pub(crate) fn maximum(&mut self, a: JitValue, b: JitValue) -> JitValue {
         let (first, second) = (self.binary(Binary::FirstGreater, a, b), self.binary(Binary::FirstGreater, b, a));
         let common = self.binary(Binary::And, first, second);
         let nan = self.binary(Binary::Unordered, a, b);
         self.binary(Binary::Or, common, nan)
     }
 
-    pub(crate) fn neg(&mut self, x: Value) -> Value {
+    pub(crate) fn neg(&mut self, x: JitValue) -> JitValue {
         let sign = self.bits(SIGN);
         self.binary(Binary::Xor, x, sign)
     }
 
-    pub(crate) fn abs(&mut self, x: Value) -> Value {
+    pub(crate) fn abs(&mut self, x: JitValue) -> JitValue {
         let rest = self.bits(!SIGN);
         self.binary(Binary::And, x, rest)
     }
 
-    fn copy_sign(&mut self, magnitude: Value, of: Value) -> Value {
+    fn copy_sign(&mut self, magnitude: JitValue, of: JitValue) -> JitValue {
         let (magnitude, sign) = (self.abs(magnitude), self.bits(SIGN));
         let sign = self.binary(Binary::And, of, sign);
         self.binary(Binary::Or, magnitude, sign)
     }
 
     /// Rounds to an integer, ties away from zero.
-    pub(crate) fn round(&mut self, x: Value) -> Value {
+    pub(crate) fn round(&mut self, x: JitValue) -> JitValue {
         let half = self.float(0.499_999_97);
         let half = self.copy_sign(half, x);
         let sum = self.add(x, half);
         self.unary(Unary::Round(3), sum)
     }
 
-    pub(crate) fn reciprocal(&mut self, x: Value) -> Value {
+    pub(crate) fn reciprocal(&mut self, x: JitValue) -> JitValue {
         let one = self.float(1.0);
         self.div(one, x)
     }
 
     /// Down a list of coefficients, the highest power's first.
-    fn polynomial(&mut self, x: Value, coefficients: &[f32]) -> Value {
+    fn polynomial(&mut self, x: JitValue, coefficients: &[f32]) -> JitValue {
         let mut sum = self.float(coefficients[0]);
         for c in &coefficients[1..] {
             let c = self.float(*c);
@@ -87,9 +87,9 @@ impl Body {
     }
 
     /// Applies a function of f64s to all lanes.
-    fn by_halves(&mut self, x: &[Value], f: impl Fn(&mut Self, &[Value]) -> Value) -> Value {
+    fn by_halves(&mut self, x: &[JitValue], f: impl Fn(&mut Self, &[JitValue]) -> JitValue) -> JitValue {
         let half = |body: &mut Self, widen: Unary| {
-            let wide: Vec<Value> = x.iter().map(|x| body.unary(widen, *x)).collect();
+            let wide: Vec<JitValue> = x.iter().map(|x| body.unary(widen, *x)).collect();
             let y = f(body, &wide);
             body.unary(Unary::Narrow, y)
         };
@@ -98,7 +98,7 @@ impl Body {
     }
 
     /// `1 / √x`, in f64, so that it is rounded only once.
-    pub(crate) fn inverse_root(&mut self, x: Value) -> Value {
+    pub(crate) fn inverse_root(&mut self, x: JitValue) -> JitValue {
         self.by_halves(&[x], |body, x| {
             let (root, one) = (body.unary(Unary::SqrtF64, x[0]), body.double(1.0));
             body.binary(Binary::DivF64, one, root)
@@ -109,20 +109,20 @@ impl Body {
 /// Exponentials.
 impl Body {
     /// Between bounds; NaN stays.
-    fn hold(&mut self, x: Value, low: f32, high: f32) -> Value {
+    fn hold(&mut self, x: JitValue, low: f32, high: f32) -> JitValue {
         let (low, high) = (self.float(low), self.float(high));
         let x = self.binary(Binary::FirstGreater, low, x);
         self.binary(Binary::FirstLess, high, x)
     }
 
-    fn not_above(&mut self, x: Value, high: f32) -> Value {
+    fn not_above(&mut self, x: JitValue, high: f32) -> JitValue {
         let high = self.float(high);
         self.binary(Binary::FirstLess, high, x)
     }
 
     /// Splits a number: the rest without the nearest multiple of ln 2, the multiple as an f32, and the multiple with
     /// [`SHIFT`] added.
-    fn reduce(&mut self, x: Value) -> (Value, Value, Value) {
+    fn reduce(&mut self, x: JitValue) -> (JitValue, JitValue, JitValue) {
         let (log2_e, shift) = (self.float(std::f32::consts::LOG2_E), self.float(SHIFT));
         let shifted = self.fma(x, log2_e, shift);
         let n = self.sub(shifted, shift);
@@ -132,17 +132,17 @@ impl Body {
     }
 
     /// `e^r` for |r| ≤ 0.35.
-    fn exp_reduced(&mut self, r: Value) -> Value {
+    fn exp_reduced(&mut self, r: JitValue) -> JitValue {
         self.polynomial(r, &[0.001_388_239_6, 0.008_367_181, 0.041_667_223, 0.166_665_39, 0.499_999_97, 1.0, 1.0])
     }
 
     /// `2^n` of `n + SHIFT`, for -127 ≤ n < 128; 0 for -127.
-    fn power_of_two(&mut self, shifted: Value) -> Value {
+    fn power_of_two(&mut self, shifted: JitValue) -> JitValue {
         self.unary(Unary::ShiftLeft(23), shifted)
     }
 
     /// `p · 2^n`, rounded once, by instructions that every CPU has.
-    fn scale(&mut self, p: Value, n: Value) -> Value {
+    fn scale(&mut self, p: JitValue, n: JitValue) -> JitValue {
         let (least, shift) = (self.float(TO_ZERO), self.float(SHIFT + 127.0));
         let n = self.binary(Binary::FirstGreater, n, least);
         // Twice the bias and n, in two halves. Bits above the lowest 9 are shifted out.
@@ -159,10 +159,10 @@ impl Body {
         let mut body = Self::default();
         body.arguments.clone_from(&self.arguments);
         body.period = self.period;
-        let mut values: Vec<Value> = Vec::with_capacity(self.nodes.len());
+        let mut values: Vec<JitValue> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             values.push(match node.with_operands(|value| values[value.index()]) {
-                Node::Binary(Binary::Scale, p, n) => body.scale(p, n),
+                JitNode::Binary(Binary::Scale, p, n) => body.scale(p, n),
                 node => body.node(node),
             });
         }
@@ -171,14 +171,14 @@ impl Body {
         body
     }
 
-    pub(crate) fn exp(&mut self, x: Value) -> Value {
+    pub(crate) fn exp(&mut self, x: JitValue) -> JitValue {
         let x = self.hold(x, FAR_BELOW as f32 * std::f32::consts::LN_2, 89.0);
         let (r, n, _) = self.reduce(x);
         let p = self.exp_reduced(r);
         self.binary(Binary::Scale, p, n)
     }
 
-    pub(crate) fn exp2(&mut self, x: Value) -> Value {
+    pub(crate) fn exp2(&mut self, x: JitValue) -> JitValue {
         let x = self.hold(x, FAR_BELOW as f32, 129.0);
         let shift = self.float(SHIFT);
         let shifted = self.add(x, shift);
@@ -189,7 +189,7 @@ impl Body {
         self.binary(Binary::Scale, p, n)
     }
 
-    pub(crate) fn tanh(&mut self, x: Value) -> Value {
+    pub(crate) fn tanh(&mut self, x: JitValue) -> JitValue {
         let s = self.mul(x, x);
         let p = [-0.005_895_158_3, 0.020_795_971, -0.053_783_83, 0.133_319_24, -0.333_333];
         let (p, cube) = (self.polynomial(s, &p), self.mul(x, s));
@@ -210,7 +210,7 @@ impl Body {
         self.copy_sign(y, x)
     }
 
-    pub(crate) fn erf(&mut self, x: Value) -> Value {
+    pub(crate) fn erf(&mut self, x: JitValue) -> JitValue {
         let s = self.mul(x, x);
         let p = [
             7.853_861_5e-5,
@@ -244,7 +244,7 @@ impl Body {
 /// Logarithms.
 impl Body {
     /// Splits a positive finite number into `m · 2^k`, with m between √½ and √2.
-    fn split(&mut self, x: Value) -> (Value, Value) {
+    fn split(&mut self, x: JitValue) -> (JitValue, JitValue) {
         const SQRT_HALF: i32 = 0x3f35_04f3;
         let (least, up) = (self.float(f32::MIN_POSITIVE), self.float(33_554_432.0));
         let subnormal = self.binary(Binary::Less, x, least);
@@ -261,7 +261,7 @@ impl Body {
     }
 
     /// Puts in the logarithm at 0, below 0, at infinity and NaN.
-    fn with_limits(&mut self, x: Value, y: Value) -> Value {
+    fn with_limits(&mut self, x: JitValue, y: JitValue) -> JitValue {
         let (infinity, zero) = (self.float(f32::INFINITY), self.float(0.0));
         let finite = self.binary(Binary::Less, x, infinity);
         let y = self.select(finite, y, x);
@@ -271,12 +271,12 @@ impl Body {
         self.select(negative, nan, y)
     }
 
-    pub(crate) fn log(&mut self, x: Value) -> Value {
+    pub(crate) fn log(&mut self, x: JitValue) -> JitValue {
         let y = self.log_corrected(x, None);
         self.with_limits(x, y)
     }
 
-    pub(crate) fn log1p(&mut self, x: Value) -> Value {
+    pub(crate) fn log1p(&mut self, x: JitValue) -> JitValue {
         let (one, zero) = (self.float(1.0), self.float(0.0));
         let sum = self.add(one, x);
         let rest = self.sub(sum, one);
@@ -290,7 +290,7 @@ impl Body {
         self.select(is_zero, x, y)
     }
 
-    fn log_corrected(&mut self, x: Value, correction: Option<Value>) -> Value {
+    fn log_corrected(&mut self, x: JitValue, correction: Option<JitValue>) -> JitValue {
         let (m, k) = self.split(x);
         let (one, two, half) = (self.float(1.0), self.float(2.0), self.float(0.5));
         let f = self.sub(m, one);
@@ -311,7 +311,7 @@ impl Body {
         self.fma(k, high, difference)
     }
 
-    pub(crate) fn log2(&mut self, x: Value) -> Value {
+    pub(crate) fn log2(&mut self, x: JitValue) -> JitValue {
         let (m, k) = self.split(x);
         let one = self.float(1.0);
         let f = self.sub(m, one);
@@ -344,7 +344,7 @@ impl Body {
 /// Conversions.
 impl Body {
     /// The i32 of an f32, towards 0; the nearest i32 beyond the range, 0 for NaN.
-    pub(crate) fn truncated(&mut self, x: Value) -> Value {
+    pub(crate) fn truncated(&mut self, x: JitValue) -> JitValue {
         let (near, limit) = (self.unary(Unary::Truncate, x), self.float(2_147_483_648.0));
         // Numbers without an i32 give the least; with all bits changed, the largest.
         let large = self.binary(Binary::LessEqual, limit, x);
@@ -353,14 +353,14 @@ impl Body {
         self.binary(Binary::Without, nan, held)
     }
 
-    pub(crate) fn hold_i32(&mut self, x: Value, low: i32, high: i32) -> Value {
+    pub(crate) fn hold_i32(&mut self, x: JitValue, low: i32, high: i32) -> JitValue {
         let (low, high) = (self.integer(low), self.integer(high));
         let x = self.binary(Binary::GreatestI32, x, low);
         self.binary(Binary::LeastI32, x, high)
     }
 
     /// f16s in half a vector.
-    pub(crate) fn as_f16(&mut self, x: Value) -> Value {
+    pub(crate) fn as_f16(&mut self, x: JitValue) -> JitValue {
         // Any NaN becomes the one that has its sign.
         let (sign, quiet) = (self.bits(SIGN), self.bits(0x7fc0_0000));
         let sign = self.binary(Binary::And, x, sign);
@@ -371,7 +371,7 @@ impl Body {
     }
 
     /// The bits of a bf16, in the low half of each lane.
-    fn bf16_bits(&mut self, x: Value) -> Value {
+    fn bf16_bits(&mut self, x: JitValue) -> JitValue {
         let (high, one, most) = (self.unary(Unary::ShiftRight(16), x), self.integer(1), self.integer(0x7fff));
         let odd = self.binary(Binary::And, high, one);
         let up = self.binary(Binary::AddI32, odd, most);
@@ -384,25 +384,25 @@ impl Body {
     }
 
     /// bf16s in half a vector.
-    pub(crate) fn as_bf16(&mut self, x: Value) -> Value {
+    pub(crate) fn as_bf16(&mut self, x: JitValue) -> JitValue {
         let bits = self.bf16_bits(x);
         self.unary(Unary::Pack16, bits)
     }
 
     /// Rounds to f16, and back.
-    pub(crate) fn round_to_f16(&mut self, x: Value) -> Value {
+    pub(crate) fn round_to_f16(&mut self, x: JitValue) -> JitValue {
         let rounded = self.as_f16(x);
         self.unary(Unary::FromF16, rounded)
     }
 
     /// Rounds to bf16, and back.
-    pub(crate) fn round_to_bf16(&mut self, x: Value) -> Value {
+    pub(crate) fn round_to_bf16(&mut self, x: JitValue) -> JitValue {
         let bits = self.bf16_bits(x);
         self.unary(Unary::ShiftLeft(16), bits)
     }
 
     /// The low 8 bits of i32s, in a quarter of a vector.
-    pub(crate) fn as_bytes(&mut self, x: Value) -> Value {
+    pub(crate) fn as_bytes(&mut self, x: JitValue) -> JitValue {
         let byte = self.integer(0xff);
         let low = self.binary(Binary::And, x, byte);
         self.unary(Unary::Pack8, low)

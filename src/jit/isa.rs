@@ -1,11 +1,11 @@
 //! The seam between loops over lanes and an instruction set.
 //!
 //! [`emit`](super::emit) and [`emit_rows`](super::emit_rows) choose registers, the place of each value, and the order of
-//! instructions. They ask an [`Isa`] for its register file and for the [`Form`] of an instruction, and let it write
+//! instructions. They ask an [`Isa`] for its register file and for the [`OperandForm`] of an instruction, and let it write
 //! code. Numbers of registers, encodings, masks, constants and the calling convention are known in its folder only, so
 //! another instruction set is another folder.
 
-use super::body::{Binary, Lane, Node};
+use super::body::{Binary, JitNode, Lane};
 
 /// The most vector registers of an instruction set.
 pub(super) const MOST_REGISTERS: usize = 32;
@@ -29,7 +29,7 @@ pub(super) enum Counter {
 
 /// Where in memory an operand is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum MemoryOperand {
     /// A vector of the stack, by its number.
     Slot(usize),
     /// A constant, by its number.
@@ -41,14 +41,14 @@ pub(super) enum Memory {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
+pub(super) enum JitOperand {
     Vector(Vector),
-    Memory(Memory),
+    Memory(MemoryOperand),
 }
 
 /// The operands that an instruction needs, by their numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
+pub(super) struct OperandForm {
     /// The operands that the result may overwrite. If there are any, it overwrites one of them.
     pub(super) overwrites: &'static [usize],
     /// The operand that may be in memory.
@@ -93,7 +93,7 @@ pub(super) trait Isa: Clone {
     /// Whether there is an instruction for [`Binary::Scale`].
     fn has_scale(&self) -> bool;
     /// The form of the instruction for a node that is computed.
-    fn form(&self, node: &Node) -> Form;
+    fn form(&self, node: &JitNode) -> OperandForm;
 
     /// Begins the function, which may use these registers for addresses and `frame` bytes of the stack.
     fn enter(&mut self, frame: usize, addresses: impl Iterator<Item = Address>);
@@ -107,9 +107,9 @@ pub(super) trait Isa: Clone {
     /// The lane at an argument's address, in all lanes. The first register for addresses is changed.
     fn broadcast(&mut self, to: Vector, argument: usize);
     /// One lane in memory, in all lanes.
-    fn broadcast_lane(&mut self, to: Vector, from: Memory);
+    fn broadcast_lane(&mut self, to: Vector, from: MemoryOperand);
     /// Writes the numbers 0, 1, … to the lanes of a slot.
-    fn number_lanes(&mut self, slot: Memory);
+    fn number_lanes(&mut self, slot: MemoryOperand);
     /// Sets [`Counter::Lane`] to 0.
     fn first_lane(&mut self);
     /// Sets [`Counter::Cycle`] to [`Counter::Lane`] modulo a power of two.
@@ -138,39 +138,39 @@ pub(super) trait Isa: Clone {
     fn prefetch(&mut self, base: Address, bytes: usize, offset: usize);
 
     /// A constant of 64 bits, for each two lanes.
-    fn constant(&mut self, bits: u64) -> Memory;
+    fn constant(&mut self, bits: u64) -> MemoryOperand;
     /// Copies a vector.
-    fn load(&mut self, to: Vector, from: Operand);
+    fn load(&mut self, to: Vector, from: JitOperand);
     /// Stores a vector of lanes of 32 bits.
-    fn store(&mut self, from: Vector, to: Memory);
+    fn store(&mut self, from: Vector, to: MemoryOperand);
     /// Loads lanes as f32s or i32s.
-    fn load_lanes(&mut self, lane: Lane, to: Vector, from: Memory);
+    fn load_lanes(&mut self, lane: Lane, to: Vector, from: MemoryOperand);
     /// Stores lanes, which have been narrowed; `past` the caches.
-    fn store_lanes(&mut self, lane: Lane, past: bool, from: Vector, to: Memory);
+    fn store_lanes(&mut self, lane: Lane, past: bool, from: Vector, to: MemoryOperand);
     /// Stores the first lane.
-    fn store_first(&mut self, lane: Lane, from: Vector, to: Memory);
+    fn store_first(&mut self, lane: Lane, from: Vector, to: MemoryOperand);
 
     /// Computes a node. An operand that `to` overwrites is in it, and is not among the others.
-    fn compute(&mut self, node: &Node, to: Vector, operands: &[Operand]);
-    fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: Operand);
+    fn compute(&mut self, node: &JitNode, to: Vector, operands: &[JitOperand]);
+    fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: JitOperand);
     /// Adds the product of `a` and `b` to a vector, rounded once.
-    fn add_product(&mut self, to: Vector, a: Vector, b: Operand);
+    fn add_product(&mut self, to: Vector, a: Vector, b: JitOperand);
     /// Exchanges lanes that are this power of two apart.
     fn swap(&mut self, distance: usize, to: Vector, from: Vector);
 
     /// Makes a mask of the first lanes, for the operations below. It may use the slot.
-    fn make_mask(&mut self, slot: Memory, lanes: usize);
+    fn make_mask(&mut self, slot: MemoryOperand, lanes: usize);
     /// Whether the last lanes of a row can be loaded and stored.
     fn has_tails_of(&self, lane: Lane) -> bool;
     /// The number of other registers that an operation on last lanes takes.
     fn spare(&self, operation: OnTail) -> usize;
     /// Loads the lanes of the mask, and zeros.
-    fn load_tail(&mut self, lane: Lane, to: Vector, from: Memory, mask: Memory, spare: &[Vector]);
-    fn store_tail(&mut self, lane: Lane, from: Vector, to: Memory, mask: Memory, spare: &[Vector]);
+    fn load_tail(&mut self, lane: Lane, to: Vector, from: MemoryOperand, mask: MemoryOperand, spare: &[Vector]);
+    fn store_tail(&mut self, lane: Lane, from: Vector, to: MemoryOperand, mask: MemoryOperand, spare: &[Vector]);
     /// Replaces the lanes of the mask.
-    fn replace_tail(&mut self, to: Vector, lanes: Vector, mask: Memory, spare: &[Vector]);
+    fn replace_tail(&mut self, to: Vector, lanes: Vector, mask: MemoryOperand, spare: &[Vector]);
     /// Combines the lanes of the mask with others, which are the first operand.
-    fn combine_tail(&mut self, op: Binary, to: Vector, other: Vector, mask: Memory, spare: &[Vector]);
+    fn combine_tail(&mut self, op: Binary, to: Vector, other: Vector, mask: MemoryOperand, spare: &[Vector]);
 
     /// Calls a loop over lanes.
     ///

@@ -49,7 +49,7 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-pub(crate) use body::{Binary, Body, Lane, Unary, Value};
+pub(crate) use body::{Binary, Body, JitValue, Lane, Unary};
 pub(crate) use extreme::Extreme;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use kernel::{Kernel, RowKernel, TileKernel};

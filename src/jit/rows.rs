@@ -4,14 +4,14 @@
 //! of it: combinations of lanes, and values that are computed once. All rows have the same number of lanes, so the code
 //! does not count them.
 
-use super::body::{Argument, Binary, Body, Node, State, Target, Unary, Value};
+use super::body::{Argument, Binary, Body, JitNode, JitState, JitTarget, JitValue, Unary};
 
 /// Stages of a row.
 #[derive(Clone, Debug)]
 pub(crate) struct RowProgram {
     /// The number of lanes of a row.
     pub(super) lanes: usize,
-    pub(super) stages: Vec<Stage>,
+    pub(super) stages: Vec<JitStage>,
     /// The number of places.
     pub(super) places: usize,
     /// The number of rows whose stages alternate.
@@ -20,7 +20,7 @@ pub(crate) struct RowProgram {
 
 /// A stage.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct JitStage {
     pub(super) body: Body,
     /// Whether it is computed once. Else it is of all lanes.
     pub(super) once: bool,
@@ -45,7 +45,7 @@ impl RowProgram {
     /// second: one row's combining hides the other's latency. Its arguments are the first stage's twice, then the
     /// second stage's, and so on.
     pub(crate) fn side_by_side(&self) -> Self {
-        let moved = |stage: &Stage| {
+        let moved = |stage: &JitStage| {
             let mut moved = stage.clone();
             moved.body.move_places(self.places);
             moved
@@ -71,13 +71,13 @@ impl RowProgram {
 
     /// Adds a stage that is computed for all lanes of a row.
     pub(crate) fn each(&mut self, body: Body) {
-        self.stages.push(Stage { body, once: false });
+        self.stages.push(JitStage { body, once: false });
     }
 
     /// Adds a stage that is computed once: it reads uniform values and places, and stores one lane.
     pub(crate) fn once(&mut self, body: Body) {
         debug_assert!(!body.arguments.iter().any(|argument| matches!(argument, Argument::Stream { read: true, .. })));
-        self.stages.push(Stage { body, once: true });
+        self.stages.push(JitStage { body, once: true });
     }
 
     /// The number of arguments of all stages.
@@ -90,12 +90,12 @@ impl Body {
     /// Moves all places by this many.
     fn move_places(&mut self, by: usize) {
         for node in &mut self.nodes {
-            if let Node::Held(place) = node {
+            if let JitNode::Held(place) = node {
                 *place += by;
             }
         }
         for (target, _) in &mut self.stores {
-            if let Target::Place(place) = target {
+            if let JitTarget::Place(place) = target {
                 *place += by;
             }
         }
@@ -103,13 +103,13 @@ impl Body {
     }
 
     /// The value that an earlier stage has left in a place, in all lanes.
-    pub(crate) fn held(&mut self, JitPlace(number): JitPlace) -> Value {
-        self.node(Node::Held(number))
+    pub(crate) fn held(&mut self, JitPlace(number): JitPlace) -> JitValue {
+        self.node(JitNode::Held(number))
     }
 
     /// Leaves a value in a place. The stage must be one that is computed once.
-    pub(crate) fn leave(&mut self, JitPlace(number): JitPlace, value: Value) {
-        self.stores.push((Target::Place(number), value));
+    pub(crate) fn leave(&mut self, JitPlace(number): JitPlace, value: JitValue) {
+        self.stores.push((JitTarget::Place(number), value));
     }
 
     /// Combines the values of all lanes with each other and with the identity, and leaves the result in a place. The
@@ -120,7 +120,7 @@ impl Body {
         &mut self,
         op: Binary,
         identity: u32,
-        value: Value,
+        value: JitValue,
         JitPlace(place): JitPlace,
         lanes: Option<u32>,
     ) {
@@ -129,8 +129,8 @@ impl Body {
             self.state_lanes = lanes;
         }
         let identity = u64::from(identity) << 32 | u64::from(identity);
-        self.states.push(State { op, identity, place, is_free: lanes.is_none(), is_double: false });
-        self.stores.push((Target::State(self.states.len() - 1, 0), value));
+        self.states.push(JitState { op, identity, place, is_free: lanes.is_none(), is_double: false });
+        self.stores.push((JitTarget::State(self.states.len() - 1, 0), value));
     }
 
     /// Like [`combine`](Self::combine), for f32s or their squares as f64s, by [`Binary::AddF64`] or [`Binary::MulF64`].
@@ -138,7 +138,7 @@ impl Body {
     pub(crate) fn combine_doubles(
         &mut self,
         (op, identity): (Binary, f32),
-        value: Value,
+        value: JitValue,
         squared: bool,
         JitPlace(place): JitPlace,
         lanes: u32,
@@ -146,13 +146,13 @@ impl Body {
         debug_assert!(self.state_lanes.is_none_or(|known| known == lanes), "all of a body share it");
         self.state_lanes = Some(lanes);
         let rest = self.float(identity);
-        let value = self.node(Node::Within(value, rest));
+        let value = self.node(JitNode::Within(value, rest));
         let identity = f64::from(identity).to_bits();
-        self.states.push(State { op, identity, place, is_free: false, is_double: true });
+        self.states.push(JitState { op, identity, place, is_free: false, is_double: true });
         for (part, widen) in [Unary::WidenLow, Unary::WidenHigh].into_iter().enumerate() {
             let wide = self.unary(widen, value);
             let wide = if squared { self.binary(Binary::MulF64, wide, wide) } else { wide };
-            self.stores.push((Target::State(self.states.len() - 1, part), wide));
+            self.stores.push((JitTarget::State(self.states.len() - 1, part), wide));
         }
     }
 }

@@ -7,7 +7,7 @@
 //! Operands are packed. Those of rows lie by element, by operand, by row; those of columns by element, by operand, by
 //! column; totals by total, by row, by column.
 
-use super::body::{Argument, Body, Node, Target, TileOperand, Value};
+use super::body::{Argument, Body, JitNode, JitTarget, JitValue, TileOperand};
 
 /// The outputs of a tile: rows, and vectors of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl TileShape {
 }
 
 impl Body {
-    fn tile_operand(&mut self, of: impl Fn(usize) -> TileOperand) -> (usize, Value) {
+    fn tile_operand(&mut self, of: impl Fn(usize) -> TileOperand) -> (usize, JitValue) {
         let is_own = |argument: &&Argument| {
             matches!(argument, Argument::Tile(own)
                 if std::mem::discriminant(own) == std::mem::discriminant(&of(0)))
@@ -32,21 +32,21 @@ impl Body {
         let count = self.arguments.iter().filter(is_own).count();
         self.arguments.push(Argument::Tile(of(count)));
         let number = self.arguments.len() - 1;
-        (number, self.node(Node::Load(number)))
+        (number, self.node(JitNode::Load(number)))
     }
 
     /// A value of 32 bits for each row of a tile.
-    pub(crate) fn of_row(&mut self) -> Value {
+    pub(crate) fn of_row(&mut self) -> JitValue {
         self.tile_operand(TileOperand::Row).1
     }
 
     /// A lane of 32 bits for each column of a tile.
-    pub(crate) fn of_column(&mut self) -> Value {
+    pub(crate) fn of_column(&mut self) -> JitValue {
         self.tile_operand(TileOperand::Column).1
     }
 
     /// A total of each output of a tile, and the number of its argument, by which it is [set](Self::set).
-    pub(crate) fn total(&mut self) -> (usize, Value) {
+    pub(crate) fn total(&mut self) -> (usize, JitValue) {
         self.tile_operand(TileOperand::Total)
     }
 
@@ -65,9 +65,9 @@ impl Body {
     }
 
     /// The operand of a tile that a node loads.
-    pub(super) fn tile_operand_of(&self, node: Node) -> Option<TileOperand> {
+    pub(super) fn tile_operand_of(&self, node: JitNode) -> Option<TileOperand> {
         match node {
-            Node::Load(number) => match self.arguments[number] {
+            JitNode::Load(number) => match self.arguments[number] {
                 Argument::Tile(operand) => Some(operand),
                 _ => None,
             },
@@ -81,9 +81,9 @@ impl Body {
             Some(TileOperand::Total(number)) => Some(number),
             _ => None,
         };
-        let sets = |(target, value): &(Target, Value)| {
-            let Target::Argument(argument) = target else { return None };
-            let total = own(self.tile_operand_of(Node::Load(*argument)))?;
+        let sets = |(target, value): &(JitTarget, JitValue)| {
+            let JitTarget::Argument(argument) = target else { return None };
+            let total = own(self.tile_operand_of(JitNode::Load(*argument)))?;
             own(self.tile_operand_of(self.nodes[value.index()])).is_none_or(|from| from == total).then_some(())
         };
         self.stores.len() == self.tile_operands()[2] && self.stores.iter().all(|store| sets(store).is_some())

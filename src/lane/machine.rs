@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::scalar::Scalar as _;
-use super::{Class, Constant, Operation, Register, Step};
+use super::{Class, Constant, LaneStep, Operation, Register};
 use crate::ElementType;
 use crate::expr::Op;
-use crate::jit::{Binary, Body, Lane, Unary, Value};
+use crate::jit::{Binary, Body, JitValue, Lane, Unary};
 
 /// A value, and what its 32 bits are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Typed {
-    Float(Value),
-    Integer(Value),
+    Float(JitValue),
+    Integer(JitValue),
     /// A truth value as all bits or none: 1 or 0 in a register.
-    Mask(Value),
+    Mask(JitValue),
 }
 
 /// The values of registers so far. Integers have 32 bits here, whatever their class: a caller that lowers steps on
@@ -33,7 +33,7 @@ impl<R> Default for Lowering<R> {
 }
 
 /// Whether there is vector code for a step of 32-bit lanes.
-pub(crate) fn has_code<R: Copy + Eq + Hash>(step: &Step<R>) -> bool {
+pub(crate) fn has_code<R: Copy + Eq + Hash>(step: &LaneStep<R>) -> bool {
     let mut lowering = Lowering::default();
     for operand in step.operands() {
         let value = lowering.body.bits(0);
@@ -44,12 +44,12 @@ pub(crate) fn has_code<R: Copy + Eq + Hash>(step: &Step<R>) -> bool {
 
 impl Typed {
     /// The 32 bits of a register of this class.
-    pub(crate) const fn of(class: Class, value: Value) -> Self {
+    pub(crate) const fn of(class: Class, value: JitValue) -> Self {
         if class.is_float() { Self::Float(value) } else { Self::Integer(value) }
     }
 
     /// A value of a register's class; `None` for classes of 64 bits.
-    pub(crate) const fn narrow(class: Class, value: Value) -> Option<Self> {
+    pub(crate) const fn narrow(class: Class, value: JitValue) -> Option<Self> {
         match class {
             Class::F32 | Class::I32 => Some(Self::of(class, value)),
             Class::F64 | Class::I64 => None,
@@ -78,7 +78,7 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
     }
 
     /// The 32 bits of a value in a register of a class.
-    pub(crate) fn bits(&mut self, class: Class, typed: Typed) -> Value {
+    pub(crate) fn bits(&mut self, class: Class, typed: Typed) -> JitValue {
         match typed {
             Typed::Float(value) | Typed::Integer(value) => value,
             Typed::Mask(mask) if class.is_float() => {
@@ -90,7 +90,7 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
     }
 
     /// A register's value as lanes in memory, as they are stored.
-    pub(crate) fn narrowed(&mut self, class: Class, typed: Typed, lane: Lane) -> Option<Value> {
+    pub(crate) fn narrowed(&mut self, class: Class, typed: Typed, lane: Lane) -> Option<JitValue> {
         let bits = self.bits(class, typed);
         match lane {
             _ if class.is_float() => self.body.narrowed(lane, bits),
@@ -103,18 +103,18 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
 
 /// Truth values.
 impl<R: Copy + Eq + Hash> Lowering<R> {
-    fn not(&mut self, mask: Value) -> Value {
+    fn not(&mut self, mask: JitValue) -> JitValue {
         let ones = self.body.bits(u32::MAX);
         self.body.binary(Binary::Xor, mask, ones)
     }
 
-    fn is_zero(&mut self, value: Value) -> Value {
+    fn is_zero(&mut self, value: JitValue) -> JitValue {
         let zero = self.body.integer(0);
         self.body.binary(Binary::EqualI32, value, zero)
     }
 
     /// The lanes where a truth value holds.
-    pub(crate) fn mask(&mut self, typed: Typed) -> Value {
+    pub(crate) fn mask(&mut self, typed: Typed) -> JitValue {
         match typed {
             Typed::Mask(mask) => mask,
             Typed::Integer(value) => {
@@ -129,7 +129,7 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
     }
 
     /// By a mask, one or the other of two values of a class.
-    pub(crate) fn select(&mut self, class: Class, mask: Value, a: Typed, b: Typed) -> Typed {
+    pub(crate) fn select(&mut self, class: Class, mask: JitValue, a: Typed, b: Typed) -> Typed {
         if let (Typed::Mask(a), Typed::Mask(b)) = (a, b) {
             return Typed::Mask(self.body.select(mask, a, b));
         }
@@ -138,7 +138,7 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
     }
 
     /// Where a comparison of integers holds.
-    fn compare_integers(&mut self, op: Op, a: Value, b: Value) -> Option<Value> {
+    fn compare_integers(&mut self, op: Op, a: JitValue, b: JitValue) -> Option<JitValue> {
         // The other three hold where one of these does not.
         let (of, a, b, holds) = match op {
             Op::Lt => (Binary::GreaterI32, b, a, true),
@@ -157,7 +157,7 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
 /// Steps.
 impl<R: Copy + Eq + Hash> Lowering<R> {
     /// Lowers a step, if its operands have values; `None` if there are no instructions for it.
-    pub(crate) fn step(&mut self, step: &Step<R>) -> Option<()> {
+    pub(crate) fn step(&mut self, step: &LaneStep<R>) -> Option<()> {
         let mut operands = Vec::with_capacity(3);
         for operand in step.operands() {
             operands.push((operand.class, self.get(*operand)?));

@@ -1,6 +1,6 @@
 //! The lane program of the CPU: straight-line steps that compute the same in every lane.
 //!
-//! A [`Step`] applies an [`Operation`] to registers. A [`Register`] has a [`Class`]: f32, f64, or integers of 32 or 64
+//! A [`LaneStep`] applies an [`Operation`] to registers. A [`Register`] has a [`Class`]: f32, f64, or integers of 32 or 64
 //! bits, which hold narrower ones within their range. A truth value is 1 or 0 in a register of any class. `R` names the
 //! registers of a program: a number in `te::auto`, a place in a tile in `gemm`.
 //!
@@ -93,14 +93,14 @@ impl Operation {
 
 /// One operation on registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Step<R = usize> {
+pub(crate) struct LaneStep<R = usize> {
     pub(crate) operation: Operation,
     /// The result. No operand is in this register.
     pub(crate) to: Register<R>,
     operands: [Register<R>; 3],
 }
 
-impl<R: Copy> Step<R> {
+impl<R: Copy> LaneStep<R> {
     /// The operands must be as many as the operation has.
     pub(crate) fn new(operation: Operation, to: Register<R>, operands: &[Register<R>]) -> Self {
         debug_assert_eq!(operands.len(), operation.arity(), "{operation:?}");

@@ -3,7 +3,7 @@
 use super::machine::{Lowering, Typed};
 use super::scalar::{Lanes, LanesMut};
 use super::strip::compute;
-use super::{Class, Operation, Register, Step};
+use super::{Class, LaneStep, Operation, Register};
 use crate::ElementType;
 use crate::expr::Op;
 use crate::jit::{Kernel, Lane};
@@ -44,7 +44,7 @@ fn check(operation: Operation, to: Class, classes: &[Class]) -> bool {
         lowering.set(*register, Typed::of(register.class, value));
     }
     let to = Register { class: to, number: classes.len() };
-    if lowering.step(&Step::new(operation, to, &operands)).is_none() {
+    if lowering.step(&LaneStep::new(operation, to, &operands)).is_none() {
         return false;
     }
     let value = lowering.get(to).expect("a value");

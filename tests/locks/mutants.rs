@@ -180,8 +180,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a writer comes in beside readers",
         file: "host_lock",
-        right: "            Use::Write => !self.held.is_empty(),",
-        wrong: "            Use::Write => false,",
+        right: "            HostUse::Write => !self.held.is_empty(),",
+        wrong: "            HostUse::Write => false,",
         found: ASSERTION,
     },
     Mutant {

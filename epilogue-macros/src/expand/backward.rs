@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::plain;
-use super::structure::{Access, Field, parameters, written};
+use super::structure::{Field, FieldAccess, parameters, written};
 use epilogue_syntax::ast::{ClassKind, Epilogue};
 use epilogue_syntax::check::{Backward, Checked};
 
@@ -56,17 +56,17 @@ pub(super) fn fields(epilogue: &Epilogue, checked: &Checked, of: &Backward) -> V
         let (class, element) = class(name);
         let description =
             format!("{}: {}, which the forward pass wrote, read.", written(class, element), class.extent());
-        fields.push(Field { name: name.clone(), access: Access::Input, description, docs: Vec::new() });
+        fields.push(Field { name: name.clone(), access: FieldAccess::Input, description, docs: Vec::new() });
     }
     for name in &of.given {
         let (class, element) = class(name);
         let description =
             format!("{}: {}, the gradient of `{}`, read.", written(class, element), class.extent(), plain(name));
-        fields.push(Field { name: gradient(name), access: Access::Input, description, docs: Vec::new() });
+        fields.push(Field { name: gradient(name), access: FieldAccess::Input, description, docs: Vec::new() });
     }
     for accum in &epilogue.accums {
         let description = format!("`Tensor`: M×N values, the gradient of `{}`, written.", plain(&accum.name));
-        fields.push(Field { name: gradient(&accum.name), access: Access::Output, description, docs: Vec::new() });
+        fields.push(Field { name: gradient(&accum.name), access: FieldAccess::Output, description, docs: Vec::new() });
     }
     for (name, all) in
         of.gradients.iter().map(|name| (name, false)).chain(of.gradients_of_all.iter().map(|n| (n, true)))
@@ -78,7 +78,7 @@ pub(super) fn fields(epilogue: &Epilogue, checked: &Checked, of: &Backward) -> V
         let summed = if all { ", summed over the batch" } else { "" };
         let description =
             format!("`{}`: {}, the gradient of `{}`{summed}, written.", kind.name(), kind.extent(), plain(name));
-        fields.push(Field { name: gradient(name), access: Access::Output, description, docs: Vec::new() });
+        fields.push(Field { name: gradient(name), access: FieldAccess::Output, description, docs: Vec::new() });
     }
     // After a mistake a name may be there twice.
     let mut seen = std::collections::HashSet::new();

@@ -88,7 +88,7 @@ fn setter(name: &Ident, fields: &[Field], states: &[Ident], i: usize, lifetime: 
         if j == i { quote!(#name: #value) } else { quote!(#name: self.#name) }
     });
     // A host scalar borrows nothing.
-    let lifetime = (field.access != super::structure::Access::Scalar).then(|| quote!(<#lifetime>));
+    let lifetime = (field.access != super::structure::FieldAccess::Scalar).then(|| quote!(<#lifetime>));
     quote! {
         #[allow(dead_code, non_snake_case)]
         impl<#(#others),*> #name<#(#before),*> {

@@ -15,7 +15,7 @@ use quote::{format_ident, quote};
 use syn::{Attribute, Lifetime};
 
 use super::backward;
-use super::structure::{Access, Field, fallback_fields, fields, tree_body};
+use super::structure::{Field, FieldAccess, fallback_fields, fields, tree_body};
 use super::{local, plain, upper_camel_case};
 use epilogue_syntax::EpilogueFunction;
 use epilogue_syntax::ast::Header;
@@ -51,7 +51,7 @@ pub(crate) fn expand(function: &EpilogueFunction, mistaken: bool) -> TokenStream
 fn items(header: &Header, name: &Ident, fields: &[Field], tree: &TokenStream, attributes: &Attributes) -> TokenStream {
     let lifetime = Lifetime::new("'a", Span::mixed_site());
     // After a mistake there may be nothing to borrow.
-    let borrows = fields.iter().any(|field| field.access != Access::Scalar);
+    let borrows = fields.iter().any(|field| field.access != FieldAccess::Scalar);
     let borrowed = borrows.then(|| quote!(<::epilogue::Borrowed<#lifetime>>));
     let anonymous = borrows.then(|| quote!(<::epilogue::Borrowed<'_>>));
     let structure = structure(header, name, borrows, fields, attributes);

@@ -13,7 +13,7 @@ use epilogue_syntax::walk;
 /// A field of the struct, or a setter of the closure form.
 pub(super) struct Field {
     pub(super) name: Ident,
-    pub(super) access: Access,
+    pub(super) access: FieldAccess,
     /// The text of its doc comment.
     pub(super) description: String,
     /// The user's own documentation of it.
@@ -22,14 +22,14 @@ pub(super) struct Field {
 
 /// How a run uses a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum FieldAccess {
     Scalar,
     Seed,
     Input,
     Output,
 }
 
-impl Access {
+impl FieldAccess {
     /// The field's type, borrowed for `lifetime`.
     pub(super) fn ty(self, lifetime: &syn::Lifetime) -> TokenStream {
         match self {
@@ -67,10 +67,10 @@ pub(super) fn parameters(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
     for (parameter, element) in epilogue.parameters.iter().zip(&checked.elements) {
         let kind = parameter.class.as_ref().map_or(ClassKind::Tensor, |class| class.kind);
         let (access, use_) = match kind {
-            ClassKind::Scalar => (Access::Scalar, ""),
-            ClassKind::Seed => (Access::Seed, ""),
-            ClassKind::TensorMut => (Access::Output, ", read and overwritten"),
-            _ => (Access::Input, ", read"),
+            ClassKind::Scalar => (FieldAccess::Scalar, ""),
+            ClassKind::Seed => (FieldAccess::Seed, ""),
+            ClassKind::TensorMut => (FieldAccess::Output, ", read and overwritten"),
+            _ => (FieldAccess::Input, ", read"),
         };
         fields.push(Field {
             name: parameter.binding.name.clone(),
@@ -88,7 +88,7 @@ pub(super) fn fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
     for output in checked.outputs.iter().filter(|output| output.parameter.is_none()) {
         fields.push(Field {
             name: output.name.clone(),
-            access: Access::Output,
+            access: FieldAccess::Output,
             description: format!(
                 "{}: {}, written.",
                 written(output.class, output.element.as_ref()),
@@ -114,7 +114,7 @@ pub(super) fn fallback_fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Fie
     for name in epilogue.results.iter().filter_map(|result| result.0.as_ref()) {
         fields.push(Field {
             name: name.clone(),
-            access: Access::Output,
+            access: FieldAccess::Output,
             description: "An output.".to_owned(),
             docs: Vec::new(),
         });

@@ -11,7 +11,7 @@ use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::{Address, Allocation, GlobalMemory};
 use crate::module::Module;
 use crate::options::{Detector, Options};
-use crate::program::{Kernel, ModuleVariable, Value};
+use crate::program::{Kernel, ModuleVariable, ProgramValue};
 use crate::race::GlobalHistory;
 
 /// A machine with its device memory. It is `Send + Sync`: share it in an `Arc` to launch from several threads.
@@ -199,8 +199,8 @@ impl ModuleVariable {
         let mut bytes = vec![0; given.min(self.size) as usize];
         for (i, value) in self.values.iter().enumerate() {
             let value = match *value {
-                Value::Bits(bits) => bits,
-                Value::Address { variable, offset } => address(variable).wrapping_add_signed(offset),
+                ProgramValue::Bits(bits) => bits,
+                ProgramValue::Address { variable, offset } => address(variable).wrapping_add_signed(offset),
             };
             let at = i * self.element_bytes;
             if let Some(place) = bytes.get_mut(at..at + self.element_bytes) {

@@ -9,7 +9,7 @@ use crate::compile::cache::{KernelCache, Miss};
 use crate::compile::compile_log::CompileLog;
 use crate::compile::discovery;
 use crate::compile::limits;
-use crate::compile::nvrtc::{Made, Nvrtc};
+use crate::compile::nvrtc::{CompiledKernel, Nvrtc};
 use crate::compile::source::{Compiled, Output, Source};
 use crate::compile::stored::{self, source_key};
 use crate::error::{Absent, Result};
@@ -116,7 +116,7 @@ fn options(source: &Source, arch: Arch, output: Output) -> Vec<String> {
 }
 
 /// The compiled form of a source.
-pub(crate) fn compiled(made: Made, source: &Source, cached: bool) -> Compiled {
+pub(crate) fn compiled(made: CompiledKernel, source: &Source, cached: bool) -> Compiled {
     Compiled {
         cubin: made.cubin,
         ptx: made.ptx,

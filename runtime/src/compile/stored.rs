@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crate::compile::cache::{CacheKey, KernelCache, Miss};
-use crate::compile::nvrtc::Made;
+use crate::compile::nvrtc::CompiledKernel;
 use crate::compile::source::Source;
 
 /// Changes whenever the options that the compiler adds or the stored format change.
@@ -37,18 +37,18 @@ fn key_by(source: CacheKey, (major, minor): Version) -> CacheKey {
 }
 
 /// The kernel that this version has compiled from a source.
-pub(crate) fn load(cache: &KernelCache, source: CacheKey, version: Version) -> Result<Made, Miss> {
+pub(crate) fn load(cache: &KernelCache, source: CacheKey, version: Version) -> Result<CompiledKernel, Miss> {
     note(cache, version);
     decode(&cache.look_up(key_by(source, version))?).ok_or_else(|| Miss::Damaged { path: cache.folder().to_owned() })
 }
 
 /// The kernel that any version has compiled from a source.
-pub(crate) fn load_by_any(cache: &KernelCache, source: CacheKey) -> Option<Made> {
+pub(crate) fn load_by_any(cache: &KernelCache, source: CacheKey) -> Option<CompiledKernel> {
     versions(cache).into_iter().rev().find_map(|version| decode(&cache.load(key_by(source, version))?))
 }
 
 /// Stores what a version has compiled. A failure to write is not reported, since the cache only saves time.
-pub(crate) fn store(cache: &KernelCache, source: CacheKey, version: Version, made: &Made) {
+pub(crate) fn store(cache: &KernelCache, source: CacheKey, version: Version, made: &CompiledKernel) {
     note(cache, version);
     let _ = cache.store(key_by(source, version), &encode(made));
 }
@@ -86,7 +86,7 @@ fn note(cache: &KernelCache, version: Version) {
 }
 
 /// The three parts, each after its length.
-pub(crate) fn encode(made: &Made) -> Vec<u8> {
+pub(crate) fn encode(made: &CompiledKernel) -> Vec<u8> {
     let parts = [&made.cubin, made.ptx.as_bytes(), made.log.as_bytes()];
     let mut bytes = Vec::with_capacity(parts.iter().map(|p| p.len() + 8).sum());
     for part in parts {
@@ -96,7 +96,7 @@ pub(crate) fn encode(made: &Made) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn decode(mut bytes: &[u8]) -> Option<Made> {
+pub(crate) fn decode(mut bytes: &[u8]) -> Option<CompiledKernel> {
     let mut part = || {
         let (length, rest) = bytes.split_first_chunk::<8>()?;
         let (part, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
@@ -104,15 +104,15 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Option<Made> {
         Some(part.to_vec())
     };
     let (cubin, ptx, log) = (part()?, String::from_utf8(part()?).ok()?, String::from_utf8(part()?).ok()?);
-    Some(Made { cubin, ptx, log })
+    Some(CompiledKernel { cubin, ptx, log })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn made(text: &str) -> Made {
-        Made { cubin: vec![1, 2, 3], ptx: text.to_owned(), log: String::new() }
+    fn made(text: &str) -> CompiledKernel {
+        CompiledKernel { cubin: vec![1, 2, 3], ptx: text.to_owned(), log: String::new() }
     }
 
     #[test]

@@ -14,11 +14,11 @@ pub(crate) struct Loaded {
     pub(crate) entry: String,
     pub(crate) compiled: Compiled,
     pub(crate) parameters: Vec<Parameter>,
-    pub(crate) code: Code,
+    pub(crate) code: LoadedCode,
 }
 
 /// The code that runs.
-pub(crate) enum Code {
+pub(crate) enum LoadedCode {
     Cuda(Function),
     Emulated {
         emulator: Arc<Emulator>,
@@ -29,7 +29,7 @@ pub(crate) enum Code {
 }
 
 impl Loaded {
-    pub(crate) fn new(entry: &str, compiled: Compiled, code: Code) -> Result<Self> {
+    pub(crate) fn new(entry: &str, compiled: Compiled, code: LoadedCode) -> Result<Self> {
         let parameters = parameters(&compiled.ptx, entry).ok_or_else(|| Error::Launch {
             kernel: entry.to_owned(),
             reason: "the source has no kernel of this name (declare it `extern \"C\" __global__`)".to_owned(),

@@ -34,7 +34,7 @@ use crate::device::emulated::Emulator;
 use crate::device::gpu_model::GpuModel;
 use crate::device::loaded::Loaded;
 use crate::device::properties::Properties;
-use crate::device::status::{Seen, Status};
+use crate::device::status::{SeenFailures, Status};
 use crate::error::{Absent, Error, Result};
 use crate::trace;
 
@@ -94,9 +94,9 @@ struct Inner {
     kept: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     status: Status,
     /// The failures that [`Device::check`] has reported.
-    checked: Seen,
+    checked: SeenFailures,
     /// The failures that the default stream has reported.
-    synchronized: Arc<Seen>,
+    synchronized: Arc<SeenFailures>,
 }
 
 /// The part of a device that runs the work.
@@ -311,7 +311,7 @@ impl Device {
     }
 
     /// The failures that the default stream has reported.
-    pub(crate) fn synchronized(&self) -> &Arc<Seen> {
+    pub(crate) fn synchronized(&self) -> &Arc<SeenFailures> {
         &self.0.synchronized
     }
 

@@ -76,12 +76,12 @@ struct State {
 
 /// How many of a device's failures a tensor or a stream has already reported.
 #[derive(Debug)]
-pub(crate) struct Seen(AtomicU64);
+pub(crate) struct SeenFailures(AtomicU64);
 
 impl Status {
     /// For something new, which reports none of the failures so far.
-    pub(crate) fn seen(&self) -> Seen {
-        Seen(AtomicU64::new(self.count.load(Ordering::Acquire)))
+    pub(crate) fn seen(&self) -> SeenFailures {
+        SeenFailures(AtomicU64::new(self.count.load(Ordering::Acquire)))
     }
 
     /// Registers a kernel's sites; gives its number, and the content of its module's variable.
@@ -127,7 +127,7 @@ impl Status {
     }
 
     /// The newest failure, if it has not been reported through `seen`.
-    pub(crate) fn report(&self, seen: &Seen) -> Result<()> {
+    pub(crate) fn report(&self, seen: &SeenFailures) -> Result<()> {
         self.collect()?;
         let count = self.count.load(Ordering::Acquire);
         if seen.0.swap(count, Ordering::AcqRel) >= count {

@@ -15,9 +15,9 @@ use crate::device::{Backend, Device};
 use crate::error::exchange::ExchangeError;
 use crate::error::{Error, LayoutError, Result};
 use crate::launch::stream::Stream;
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 use crate::layout::element::{Element, PlainElement};
-use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::buffer::{Buffer, BufferMemory};
 use crate::tensor::DeviceTensor;
 use crate::tensor::create::check_length;
 
@@ -63,7 +63,7 @@ impl Device {
         let (gpu, stream) = (gpu(self)?, Arc::clone(slice.stream()));
         let on = cuda::CudaStream::of_cudarc(&gpu.context, &stream).ok_or_else(|| foreign(self, "a slice", &stream))?;
         check_length(shape.as_ref(), slice.len())?;
-        let layout = Layout::packed(shape.as_ref(), size_of::<T>())?;
+        let layout = ViewLayout::packed(shape.as_ref(), size_of::<T>())?;
         let (bytes, alignment, element) = (slice.num_bytes(), size_of::<T>(), T::TYPE);
         let address = settle(&mut slice, &stream)?;
         if !address.is_multiple_of(alignment as u64) {
@@ -72,7 +72,7 @@ impl Device {
         // SAFETY: the slice owns the memory, of this context, and is kept.
         let allocation = unsafe { Allocation::kept_by(gpu, address, true, Box::new(slice)) };
         allocation.follow(&on)?;
-        let buffer = Buffer::new(self.clone(), bytes, Memory::Cuda(allocation));
+        let buffer = Buffer::new(self.clone(), bytes, BufferMemory::Cuda(allocation));
         Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
     }
 }
@@ -95,11 +95,11 @@ impl DeviceTensor {
         let buffer = Arc::try_unwrap(self.into_buffer()).map_err(|all| kept(all, ExchangeError::InUse.into()))?;
         let back = |memory, reason| kept(Arc::new(Buffer::new(device.clone(), bytes, memory)), reason);
         let allocation = match buffer.into_memory() {
-            Memory::Cuda(allocation) => allocation,
+            BufferMemory::Cuda(allocation) => allocation,
             other => return Err(back(other, not_taken())),
         };
         if let Err(reason) = release::<T>(&device, &allocation) {
-            return Err(back(Memory::Cuda(allocation), reason));
+            return Err(back(BufferMemory::Cuda(allocation), reason));
         }
         let Some(mut slice) = allocation.into_keeper().and_then(|keeper| keeper.downcast::<CudaSlice<T>>().ok()) else {
             unreachable!("`check_slice` has seen that it is one");
@@ -117,8 +117,10 @@ impl DeviceTensor {
             return Err(ExchangeError::PartialView { shape, strides, offset: self.offset() }.into());
         }
         match self.buffer().memory() {
-            Memory::Cuda(allocation) if kept_slice::<T>(allocation).is_some() => Ok(()),
-            Memory::Cuda(_) | Memory::Host(_) | Memory::Emulated(_) | Memory::None { .. } => Err(not_taken()),
+            BufferMemory::Cuda(allocation) if kept_slice::<T>(allocation).is_some() => Ok(()),
+            BufferMemory::Cuda(_) | BufferMemory::Host(_) | BufferMemory::Emulated(_) | BufferMemory::None { .. } => {
+                Err(not_taken())
+            }
         }
     }
 }
@@ -150,7 +152,7 @@ impl<'env> Scope<'env> {
     /// driver's errors.
     pub fn borrow_cuda<T: Element>(&self, view: CudaView<'env, T>, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         check_length(shape.as_ref(), view.len())?;
-        self.read_cuda(view, Layout::packed(shape.as_ref(), size_of::<T>())?)
+        self.read_cuda(view, ViewLayout::packed(shape.as_ref(), size_of::<T>())?)
     }
 
     /// A read-only tensor with the given strides, in elements, that begins at the first element of a cudarc view.
@@ -178,7 +180,7 @@ impl<'env> Scope<'env> {
         shape: impl AsRef<[usize]>,
     ) -> Result<DeviceTensor> {
         check_length(shape.as_ref(), view.len())?;
-        let layout = Layout::packed(shape.as_ref(), size_of::<T>())?;
+        let layout = ViewLayout::packed(shape.as_ref(), size_of::<T>())?;
         let lender = Lender::new(self.device(), view.stream())?;
         let (address, recorded) = view.device_ptr_mut(&lender.stream);
         drop(recorded);
@@ -187,7 +189,7 @@ impl<'env> Scope<'env> {
         unsafe { self.lend_cuda::<T>(lender, address, bytes, layout, true, move || drop(view.device_ptr_mut(&stream))) }
     }
 
-    fn read_cuda<T: Element>(&self, view: CudaView<'env, T>, layout: Layout) -> Result<DeviceTensor> {
+    fn read_cuda<T: Element>(&self, view: CudaView<'env, T>, layout: ViewLayout) -> Result<DeviceTensor> {
         let lender = Lender::new(self.device(), view.stream())?;
         let (address, recorded) = view.device_ptr(&lender.stream);
         drop(recorded);
@@ -206,7 +208,7 @@ impl<'env> Scope<'env> {
         lender: Lender,
         address: u64,
         bytes: usize,
-        layout: Layout,
+        layout: ViewLayout,
         writable: bool,
         note: impl FnOnce() + Send + 'env,
     ) -> Result<DeviceTensor> {
@@ -218,10 +220,10 @@ impl<'env> Scope<'env> {
         // SAFETY: 'env outlives this scope, which ends the use of the memory when it is dropped.
         let allocation = unsafe { Allocation::lent(lender.gpu, address, writable) };
         allocation.follow(&lender.on)?;
-        let buffer = Arc::new(Buffer::new(self.device().clone(), bytes, Memory::Cuda(allocation)));
+        let buffer = Arc::new(Buffer::new(self.device().clone(), bytes, BufferMemory::Cuda(allocation)));
         let lent = Arc::clone(&buffer);
         self.at_end(move || {
-            if let Memory::Cuda(allocation) = lent.memory() {
+            if let BufferMemory::Cuda(allocation) = lent.memory() {
                 allocation.end(&lender.on);
             }
             note();

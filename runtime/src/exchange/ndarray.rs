@@ -13,7 +13,7 @@ use super::scope::{Scope, require_host};
 use crate::device::Device;
 use crate::error::exchange::ExchangeError;
 use crate::error::{LayoutError, Result};
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 use crate::layout::element::{Element, PlainElement};
 use crate::memory::host_memory::Rights;
 use crate::tensor::DeviceTensor;
@@ -148,14 +148,14 @@ fn start<T>(pointer: *mut T) -> NonNull<u8> {
 }
 
 /// The layout from the first element on.
-fn layout<S: RawData<Elem = T>, T: Element, D: Dimension>(array: &ArrayBase<S, D>) -> Result<Layout, LayoutError> {
+fn layout<S: RawData<Elem = T>, T: Element, D: Dimension>(array: &ArrayBase<S, D>) -> Result<ViewLayout, LayoutError> {
     if array.is_empty() {
-        return Layout::packed(array.shape(), size_of::<T>());
+        return ViewLayout::packed(array.shape(), size_of::<T>());
     }
     // The stride of an axis with one element has no meaning.
     let step = |(&extent, &stride): (&usize, &isize)| if extent == 1 { stride.max(0) } else { stride };
     let strides: SmallVec<[isize; 4]> = array.shape().iter().zip(array.strides()).map(step).collect();
-    Layout::strided(array.shape(), &strides, size_of::<T>())
+    ViewLayout::strided(array.shape(), &strides, size_of::<T>())
 }
 
 /// The shape and strides. Without elements, all strides are 0, as in ndarray.

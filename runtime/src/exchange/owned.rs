@@ -7,9 +7,9 @@ use super::scope::{check_alignment, of_bytes, require_host};
 use crate::device::Device;
 use crate::error::exchange::ExchangeError;
 use crate::error::{Error, Result};
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 use crate::layout::element::{Element, ElementType, PlainElement};
-use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::buffer::{Buffer, BufferMemory};
 use crate::memory::host_memory::{HostMemory, Rights};
 use crate::tensor::DeviceTensor;
 use crate::tensor::create::check_length;
@@ -55,7 +55,7 @@ impl Device {
     pub fn take_vec<T: Element>(&self, values: Vec<T>, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         let shape = shape.as_ref();
         check_length(shape, values.len())?;
-        let layout = Layout::packed(shape, size_of::<T>())?;
+        let layout = ViewLayout::packed(shape, size_of::<T>())?;
         take(self, values, layout)
     }
 
@@ -90,7 +90,7 @@ impl Device {
         let found = values(&owner);
         check_length(shape, found.len())?;
         let (pointer, bytes) = (NonNull::from(found).cast::<u8>(), size_of_val(found));
-        let layout = Layout::packed(shape, size_of::<T>())?;
+        let layout = ViewLayout::packed(shape, size_of::<T>())?;
         // SAFETY: the slice was found through a reference to the `Arc`'s content. That stays shared and where it is for
         // as long as the `Arc` is kept; the slice's type is the element's.
         unsafe { share(self, owner, pointer, bytes, T::TYPE, layout) }
@@ -130,10 +130,10 @@ impl Device {
 }
 
 /// A tensor in the memory of `values`, which the layout fits.
-pub(super) fn take<T: Element>(device: &Device, values: Vec<T>, layout: Layout) -> Result<DeviceTensor> {
+pub(super) fn take<T: Element>(device: &Device, values: Vec<T>, layout: ViewLayout) -> Result<DeviceTensor> {
     require_host(device)?;
     let memory = HostMemory::of_vec(values);
-    let buffer = Buffer::new(device.clone(), memory.bytes(), Memory::Host(memory));
+    let buffer = Buffer::new(device.clone(), memory.bytes(), BufferMemory::Host(memory));
     Ok(DeviceTensor::new(Arc::new(buffer), T::TYPE, layout))
 }
 
@@ -145,14 +145,14 @@ pub(super) unsafe fn share<O: ?Sized + Send + Sync + 'static>(
     pointer: NonNull<u8>,
     bytes: usize,
     element: ElementType,
-    layout: Layout,
+    layout: ViewLayout,
 ) -> Result<DeviceTensor> {
     require_host(device)?;
     check_alignment(pointer, element)?;
     let rights = Rights { write: false, gaps: true };
     // SAFETY: the caller's promise.
     let memory = unsafe { HostMemory::kept_by(Box::new(owner), pointer, bytes, rights) };
-    let buffer = Buffer::new(device.clone(), bytes, Memory::Host(memory));
+    let buffer = Buffer::new(device.clone(), bytes, BufferMemory::Host(memory));
     Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
 }
 
@@ -174,7 +174,10 @@ impl DeviceTensor {
     }
 
     /// The `Vec` that the tensor was made from, even if this view is a part of it, and the view's layout.
-    pub(super) fn into_whole_vec<T: PlainElement>(self, asked: &'static str) -> Result<(Vec<T>, Layout), Box<Kept>> {
+    pub(super) fn into_whole_vec<T: PlainElement>(
+        self,
+        asked: &'static str,
+    ) -> Result<(Vec<T>, ViewLayout), Box<Kept>> {
         if let Err(reason) = self.check_vec::<T>(asked) {
             return Err(Box::new(Kept { tensor: self, reason }));
         }
@@ -184,8 +187,8 @@ impl DeviceTensor {
             Box::new(Kept { tensor, reason: ExchangeError::InUse.into() })
         })?;
         let values = match buffer.into_memory() {
-            Memory::Host(memory) => memory.into_vec(),
-            Memory::Cuda(_) | Memory::Emulated(_) | Memory::None { .. } => None,
+            BufferMemory::Host(memory) => memory.into_vec(),
+            BufferMemory::Cuda(_) | BufferMemory::Emulated(_) | BufferMemory::None { .. } => None,
         };
         // `check_vec` has checked that it is one.
         Ok((values.unwrap_or_default(), layout))

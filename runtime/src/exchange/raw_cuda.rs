@@ -8,9 +8,9 @@ use crate::device::cuda::{Allocation, CudaStream};
 use crate::device::{Backend, Device};
 use crate::error::{LayoutError, Result};
 use crate::launch::stream::{Stream, StreamKind};
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 use crate::layout::element::ElementType;
-use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::buffer::{Buffer, BufferMemory};
 use crate::tensor::DeviceTensor;
 
 impl Stream {
@@ -76,13 +76,13 @@ impl DeviceTensor {
             return Err(device.unsupported("hold CUDA memory", "open the GPU with `Device::cuda`"));
         };
         let alignment = element.size();
-        let layout = Layout::strided(shape.as_ref(), strides.as_ref(), alignment)?;
+        let layout = ViewLayout::strided(shape.as_ref(), strides.as_ref(), alignment)?;
         if !address.is_multiple_of(alignment as u64) {
             return Err(LayoutError::Misaligned { address, alignment, element }.into());
         }
         // SAFETY: the caller's promise.
         let allocation = unsafe { Allocation::borrow(gpu, address) };
-        let buffer = Buffer::new(device.clone(), layout.span() * alignment, Memory::Cuda(allocation));
+        let buffer = Buffer::new(device.clone(), layout.span() * alignment, BufferMemory::Cuda(allocation));
         Ok(Self::new(Arc::new(buffer), element, layout))
     }
 }

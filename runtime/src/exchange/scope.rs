@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::{Backend, Device};
 use crate::error::{LayoutError, Result};
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 use crate::layout::element::{Element, ElementType, PlainElement};
-use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::buffer::{Buffer, BufferMemory};
 use crate::memory::host_memory::{HostMemory, Rights};
 use crate::tensor::DeviceTensor;
 use crate::tensor::create::check_length;
@@ -81,7 +81,7 @@ impl<'env> Scope<'env> {
     /// device other than the CPU. Writing to the tensor is [`ExchangeError::ReadOnly`](crate::ExchangeError::ReadOnly).
     pub fn borrow<T: Element>(&self, values: &'env [T], shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         check_length(shape.as_ref(), values.len())?;
-        self.read(values, T::TYPE, Layout::packed(shape.as_ref(), size_of::<T>())?)
+        self.read(values, T::TYPE, ViewLayout::packed(shape.as_ref(), size_of::<T>())?)
     }
 
     /// A tensor with the elements `values`, in row-major order, for reading and writing.
@@ -94,7 +94,7 @@ impl<'env> Scope<'env> {
         shape: impl AsRef<[usize]>,
     ) -> Result<DeviceTensor> {
         check_length(shape.as_ref(), values.len())?;
-        self.write(values, T::TYPE, Layout::packed(shape.as_ref(), size_of::<T>())?)
+        self.write(values, T::TYPE, ViewLayout::packed(shape.as_ref(), size_of::<T>())?)
     }
 
     /// A read-only tensor with the given strides, in elements, that begins at the first of `values`.
@@ -155,13 +155,13 @@ impl<'env> Scope<'env> {
         self.write(bytes, element, layout)
     }
 
-    fn read<T>(&self, memory: &'env [T], element: ElementType, layout: Layout) -> Result<DeviceTensor> {
+    fn read<T>(&self, memory: &'env [T], element: ElementType, layout: ViewLayout) -> Result<DeviceTensor> {
         let bytes = size_of_val(memory);
         // SAFETY: the slice is shared for 'env, holds elements or bytes, and is at least as long as the layout.
         unsafe { self.lend(NonNull::from(memory).cast(), bytes, element, layout, Rights { write: false, gaps: true }) }
     }
 
-    fn write<T>(&self, memory: &'env mut [T], element: ElementType, layout: Layout) -> Result<DeviceTensor> {
+    fn write<T>(&self, memory: &'env mut [T], element: ElementType, layout: ViewLayout) -> Result<DeviceTensor> {
         let bytes = size_of_val(memory);
         // SAFETY: the slice is this scope's alone for 'env, holds elements or bytes, and is at least as long as the
         // layout.
@@ -178,7 +178,7 @@ impl<'env> Scope<'env> {
         pointer: NonNull<u8>,
         bytes: usize,
         element: ElementType,
-        layout: Layout,
+        layout: ViewLayout,
         rights: Rights,
     ) -> Result<DeviceTensor> {
         require_host(&self.device)?;
@@ -186,7 +186,7 @@ impl<'env> Scope<'env> {
         // SAFETY: 'env outlives this scope (nobody can have a `Scope<'env>` otherwise: it is invariant, and made in
         // `Device::scope`, whose caller names 'env), and dropping the scope ends the memory.
         let memory = unsafe { HostMemory::of_scope(pointer, bytes, rights) };
-        let buffer = Arc::new(Buffer::new(self.device.clone(), bytes, Memory::Host(memory)));
+        let buffer = Arc::new(Buffer::new(self.device.clone(), bytes, BufferMemory::Host(memory)));
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&buffer));
         Ok(DeviceTensor::new(buffer, element, layout))
     }
@@ -201,7 +201,7 @@ impl<'env> Scope<'env> {
 impl Drop for Scope<'_> {
     fn drop(&mut self) {
         for buffer in self.lent.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            if let Memory::Host(memory) = buffer.memory() {
+            if let BufferMemory::Host(memory) = buffer.memory() {
                 memory.end();
             }
         }
@@ -237,8 +237,8 @@ pub(super) fn check_alignment(pointer: NonNull<u8>, element: ElementType) -> Res
 }
 
 /// The layout of elements that have this many bytes.
-pub(super) fn of_bytes(bytes: usize, element: ElementType, shape: &[usize]) -> Result<Layout, LayoutError> {
-    let layout = Layout::packed(shape, element.size())?;
+pub(super) fn of_bytes(bytes: usize, element: ElementType, shape: &[usize]) -> Result<ViewLayout, LayoutError> {
+    let layout = ViewLayout::packed(shape, element.size())?;
     if bytes != layout.len() * element.size() {
         let given = bytes / element.size();
         return Err(LayoutError::DataLength { shape: shape.to_vec(), needed: layout.len(), given });
@@ -247,8 +247,8 @@ pub(super) fn of_bytes(bytes: usize, element: ElementType, shape: &[usize]) -> R
 }
 
 /// A layout with the caller's strides, within `given` elements.
-pub(super) fn strided<T: Element>(given: usize, shape: &[usize], strides: &[isize]) -> Result<Layout, LayoutError> {
-    let layout = Layout::strided(shape, strides, size_of::<T>())?;
+pub(super) fn strided<T: Element>(given: usize, shape: &[usize], strides: &[isize]) -> Result<ViewLayout, LayoutError> {
+    let layout = ViewLayout::strided(shape, strides, size_of::<T>())?;
     let needed = layout.span();
     if needed > given {
         return Err(LayoutError::TooShort { shape: shape.to_vec(), strides: strides.to_vec(), needed, given });

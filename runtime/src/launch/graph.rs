@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::device::cuda::{self, ExecutableGraph};
 use crate::device::emulated::Use;
-use crate::device::loaded::Code;
+use crate::device::loaded::LoadedCode;
 use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
 use crate::launch::recording::{RecordedLaunch, Recording};
@@ -177,7 +177,7 @@ impl Graph {
 
 impl RecordedLaunch {
     fn launch_on(&self, stream: &cuda::CudaStream) -> Result<()> {
-        let Code::Cuda(function) = &self.loaded.code else { return Ok(()) };
+        let LoadedCode::Cuda(function) = &self.loaded.code else { return Ok(()) };
         let pointers: SmallVec<[*const u8; 16]> = self.values.iter().map(SmallVec::as_ptr).collect();
         // SAFETY: number and sizes were checked when it was recorded; the graph keeps the memory, and is ordered with its
         // other uses when it is launched.
@@ -185,7 +185,7 @@ impl RecordedLaunch {
     }
 
     fn run_now(&self) -> Result<()> {
-        let Code::Emulated { emulator, module } = &self.loaded.code else { return Ok(()) };
+        let LoadedCode::Emulated { emulator, module } = &self.loaded.code else { return Ok(()) };
         let values: SmallVec<[&[u8]; 16]> = self.values.iter().map(|value| &value[..]).collect();
         emulator.launch(module, &self.loaded.entry, &self.shape, &values)
     }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::compile::compile_log::{CompileLog, Resources};
-use crate::device::cuda::{self, Access};
+use crate::device::cuda::{self, AllocationAccess};
 use crate::device::emulated::{EmulatedMemory, Use};
 use crate::device::launch::Launch;
-use crate::device::loaded::{Code, Loaded};
+use crate::device::loaded::{Loaded, LoadedCode};
 use crate::device::{Device, WeakDevice};
 use crate::error::{Error, Result};
 use crate::launch::recording::RecordedLaunch;
 use crate::launch::stream::{Stream, StreamKind};
-use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::buffer::{Buffer, BufferMemory};
 use crate::tensor::DeviceTensor;
 use crate::trace;
 
@@ -85,8 +85,8 @@ impl Kernel {
     #[must_use]
     pub fn emulated_module(&self) -> Option<&ptx_vm::Module> {
         match &self.0.loaded.code {
-            Code::Emulated { module, .. } => Some(module),
-            Code::Cuda(_) | Code::None => None,
+            LoadedCode::Emulated { module, .. } => Some(module),
+            LoadedCode::Cuda(_) | LoadedCode::None => None,
         }
     }
 
@@ -128,8 +128,8 @@ impl Kernel {
     pub fn blocks_per_multiprocessor(&self, launch: &Launch) -> Result<Option<u32>> {
         let threads = launch.block.iter().product();
         match &self.0.loaded.code {
-            Code::Cuda(function) => function.blocks_per_multiprocessor(threads, launch.shared_bytes).map(Some),
-            Code::Emulated { .. } | Code::None => Ok(None),
+            LoadedCode::Cuda(function) => function.blocks_per_multiprocessor(threads, launch.shared_bytes).map(Some),
+            LoadedCode::Emulated { .. } | LoadedCode::None => Ok(None),
         }
     }
 
@@ -143,13 +143,13 @@ impl Kernel {
         self.check_shape(launch)?;
         match &self.0.loaded.code {
             // Without clusters, the driver's function for clusters guarantees nothing.
-            Code::Cuda(function) if launch.cluster == [1; 3] => {
+            LoadedCode::Cuda(function) if launch.cluster == [1; 3] => {
                 let blocks = function.blocks_per_multiprocessor(launch.block.iter().product(), launch.shared_bytes)?;
                 Ok((blocks * self.0.device.properties().multiprocessors).max(1))
             }
-            Code::Cuda(function) => function.active_clusters(launch),
-            Code::Emulated { emulator, .. } if !emulator.has_room(launch.cluster.iter().product()) => Ok(0),
-            Code::Emulated { .. } | Code::None => {
+            LoadedCode::Cuda(function) => function.active_clusters(launch),
+            LoadedCode::Emulated { emulator, .. } if !emulator.has_room(launch.cluster.iter().product()) => Ok(0),
+            LoadedCode::Emulated { .. } | LoadedCode::None => {
                 let blocks = launch.cluster.iter().product::<u32>();
                 Ok((self.0.device.properties().multiprocessors / blocks).max(1))
             }
@@ -216,19 +216,19 @@ impl Kernel {
                 uses: arguments.iter().filter_map(KernelArgument::use_of_buffer).collect(),
                 _kernel: Arc::clone(&self.0) as Arc<dyn Send + Sync>,
             }]),
-            (Code::Cuda(function), StreamKind::Cuda(on)) => {
+            (LoadedCode::Cuda(function), StreamKind::Cuda(on)) => {
                 let used: SmallVec<[_; 16]> = arguments.iter().filter_map(KernelArgument::cuda_use).collect();
                 let pointers: SmallVec<[*const u8; 16]> = values.iter().map(|v| v.as_ptr()).collect();
                 // SAFETY: number and sizes were checked against the PTX's parameters; the tensors' memory is kept
                 // until this use is over because it is noted by `order`.
                 cuda::order(on, &used, || unsafe { function.launch(launch, &pointers, on) })
             }
-            (Code::Emulated { emulator, module }, _) => {
+            (LoadedCode::Emulated { emulator, module }, _) => {
                 let _used = Use::of(arguments.iter().filter_map(KernelArgument::emulated_use));
                 emulator.launch(module, &inner.loaded.entry, launch, &values)
             }
-            (_, StreamKind::Dry) | (Code::None, _) => Ok(()),
-            (Code::Cuda(_), StreamKind::Immediate) => Err(inner.device.mismatch(stream.device(), "the stream")),
+            (_, StreamKind::Dry) | (LoadedCode::None, _) => Ok(()),
+            (LoadedCode::Cuda(_), StreamKind::Immediate) => Err(inner.device.mismatch(stream.device(), "the stream")),
         }
     }
 
@@ -318,7 +318,7 @@ impl Drop for Inner {
     /// Collects what its launches still have to report, before the kernel is forgotten.
     fn drop(&mut self) {
         let Some(number) = self.reports else { return };
-        if let Code::Cuda(function) = &self.loaded.code {
+        if let LoadedCode::Cuda(function) = &self.loaded.code {
             // An error here is one of earlier work, which every later synchronisation reports, too.
             let _ = function.finish();
         }
@@ -334,14 +334,14 @@ impl<'a> KernelArgument<'a> {
         }
     }
 
-    fn access(&self) -> Access {
+    fn access(&self) -> AllocationAccess {
         match self {
-            Self::Input(_) | Self::Reads(_) | Self::Value(_) => Access::Read,
-            Self::Output(_) | Self::Writes(_) => Access::Write,
+            Self::Input(_) | Self::Reads(_) | Self::Value(_) => AllocationAccess::Read,
+            Self::Output(_) | Self::Writes(_) => AllocationAccess::Write,
         }
     }
 
-    fn use_of_buffer(&self) -> Option<(Arc<Buffer>, Access)> {
+    fn use_of_buffer(&self) -> Option<(Arc<Buffer>, AllocationAccess)> {
         Some((Arc::clone(self.tensor()?.buffer()), self.access()))
     }
 
@@ -349,10 +349,10 @@ impl<'a> KernelArgument<'a> {
         self.tensor()?.buffer().emulated_use(self.access())
     }
 
-    fn cuda_use(&self) -> Option<(&'a cuda::Allocation, Access)> {
+    fn cuda_use(&self) -> Option<(&'a cuda::Allocation, AllocationAccess)> {
         match self.tensor()?.buffer().memory() {
-            Memory::Cuda(allocation) => Some((allocation, self.access())),
-            Memory::Host(_) | Memory::Emulated(_) | Memory::None { .. } => None,
+            BufferMemory::Cuda(allocation) => Some((allocation, self.access())),
+            BufferMemory::Host(_) | BufferMemory::Emulated(_) | BufferMemory::None { .. } => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::compile::failure::RECORD_BYTES;
 use crate::compile::source::{Compiled, Source};
 use crate::device::cuda::{Function, HostRecord};
 use crate::device::emulated::EmulatedMemory;
-use crate::device::loaded::{Code, Loaded};
+use crate::device::loaded::{Loaded, LoadedCode};
 use crate::device::status::{Record, STATUS_VARIABLE};
 use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
@@ -96,7 +96,7 @@ impl Device {
                     let variable = register(&|| HostRecord::new(&gpu.context).map(Record::Cuda))?;
                     function.write_variable(STATUS_VARIABLE, &variable)?;
                 }
-                Code::Cuda(function)
+                LoadedCode::Cuda(function)
             }
             Backend::Emulated(emulator) => {
                 let module = emulator.load(&compiled.ptx, entry)?;
@@ -106,9 +106,9 @@ impl Device {
                     };
                     emulator.write_variable(&module, STATUS_VARIABLE, &register(&record)?)?;
                 }
-                Code::Emulated { emulator: Arc::clone(emulator), module }
+                LoadedCode::Emulated { emulator: Arc::clone(emulator), module }
             }
-            Backend::Target(_) => Code::None,
+            Backend::Target(_) => LoadedCode::None,
             Backend::Host => return Err(self.runs_no_kernels()),
         };
         Ok(Kernel::new(self.clone(), Arc::new(Loaded::new(entry, compiled, code)?), reports))

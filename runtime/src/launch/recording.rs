@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use crate::device::cuda::{Access, Allocation};
+use crate::device::cuda::{Allocation, AllocationAccess};
 use crate::device::emulated::EmulatedMemory;
 use crate::device::launch::Launch;
 use crate::device::loaded::Loaded;
 use crate::error::{Error, Result};
-use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::buffer::{Buffer, BufferMemory};
 
 /// A launch with all that it needs, for as long as it may be done.
 #[derive(Clone)]
@@ -18,17 +18,17 @@ pub(crate) struct RecordedLaunch {
     pub(crate) shape: Launch,
     /// The bytes of each parameter.
     pub(crate) values: Vec<SmallVec<[u8; 8]>>,
-    pub(crate) uses: Vec<(Arc<Buffer>, Access)>,
+    pub(crate) uses: Vec<(Arc<Buffer>, AllocationAccess)>,
     /// The listener for the kernel's failures.
     pub(crate) _kernel: Arc<dyn Send + Sync>,
 }
 
 impl RecordedLaunch {
     /// The GPU's memory that it uses.
-    pub(crate) fn cuda_uses(&self) -> impl Iterator<Item = (&Allocation, Access)> {
+    pub(crate) fn cuda_uses(&self) -> impl Iterator<Item = (&Allocation, AllocationAccess)> {
         self.uses.iter().filter_map(|(buffer, access)| match buffer.memory() {
-            Memory::Cuda(allocation) => Some((allocation, *access)),
-            Memory::Host(_) | Memory::Emulated(_) | Memory::None { .. } => None,
+            BufferMemory::Cuda(allocation) => Some((allocation, *access)),
+            BufferMemory::Host(_) | BufferMemory::Emulated(_) | BufferMemory::None { .. } => None,
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::device::cuda::{CudaEvent, CudaStream};
-use crate::device::status::Seen;
+use crate::device::status::SeenFailures;
 use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
 use crate::launch::recording::Recording;
@@ -45,7 +45,7 @@ pub struct Stream {
     device: Device,
     kind: StreamKind,
     /// The failures of kernels that it has reported.
-    seen: Arc<Seen>,
+    seen: Arc<SeenFailures>,
 }
 
 #[derive(Clone)]
@@ -92,7 +92,7 @@ impl Device {
 }
 
 impl Stream {
-    pub(crate) fn new(device: Device, kind: StreamKind, seen: Arc<Seen>) -> Self {
+    pub(crate) fn new(device: Device, kind: StreamKind, seen: Arc<SeenFailures>) -> Self {
         Self { device, kind, seen }
     }
 

@@ -11,7 +11,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::error::LayoutError;
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 
 /// The most digits of an index that don't merge.
 const MOST: usize = 2;
@@ -98,13 +98,13 @@ impl NamedAxes {
 
 /// An axis to be: its name, and the tensor's axes.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WantedAxis<'a> {
     name: &'static str,
     axes: &'a [usize],
     is_batch: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedAxis<'a> {
     /// The batch in front.
     pub(crate) const fn batch(axes: &'a [usize]) -> Self {
         Self { name: "batches", axes, is_batch: true }
@@ -120,7 +120,7 @@ impl<'a> Wanted<'a> {
 type Digit = (usize, isize);
 
 /// The view whose axes are those that are wanted.
-pub(crate) fn read(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(Layout, NamedAxes), LayoutError> {
+pub(crate) fn read(layout: &ViewLayout, wanted: &[WantedAxis<'_>]) -> Result<(ViewLayout, NamedAxes), LayoutError> {
     check_names(layout, wanted)?;
     let merged: SmallVec<[SmallVec<[Digit; 4]>; 3]> = wanted.iter().map(|list| merged(layout, list.axes)).collect();
     for (list, digits) in wanted.iter().zip(&merged) {
@@ -135,12 +135,12 @@ pub(crate) fn read(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(Layout, Na
         }
     }
     let has_digits = wanted.iter().zip(&merged).any(|(list, digits)| !list.is_batch && digits.len() > 1);
-    let axes_of = |list: &Wanted<'_>, digits: usize| match list.is_batch {
+    let axes_of = |list: &WantedAxis<'_>, digits: usize| match list.is_batch {
         true => digits.max(1),
         false if has_digits => MOST,
         false => 1,
     };
-    let mut view = Layout { shape: SmallVec::new(), strides: SmallVec::new(), offset: layout.offset };
+    let mut view = ViewLayout { shape: SmallVec::new(), strides: SmallVec::new(), offset: layout.offset };
     for (list, digits) in wanted.iter().zip(&merged) {
         let absent = std::iter::repeat_n((1, 0), axes_of(list, digits.len()) - digits.len());
         for (extent, stride) in absent.chain(digits.iter().copied()) {
@@ -148,7 +148,7 @@ pub(crate) fn read(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(Layout, Na
             view.strides.push(stride);
         }
     }
-    let named = |list: &Wanted<'_>| AxisList {
+    let named = |list: &WantedAxis<'_>| AxisList {
         name: list.name,
         axes: list.axes.into(),
         extents: list.axes.iter().map(|axis| layout.shape[*axis]).collect(),
@@ -159,7 +159,7 @@ pub(crate) fn read(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(Layout, Na
 }
 
 /// Whether every axis is named once.
-fn check_names(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(), LayoutError> {
+fn check_names(layout: &ViewLayout, wanted: &[WantedAxis<'_>]) -> Result<(), LayoutError> {
     let mut named: SmallVec<[bool; 8]> = SmallVec::from_elem(false, layout.shape.len());
     let lists = || wanted.iter().map(|list| list.axes.to_vec()).collect();
     for axis in wanted.iter().flat_map(|list| list.axes) {
@@ -177,7 +177,7 @@ fn check_names(layout: &Layout, wanted: &[Wanted<'_>]) -> Result<(), LayoutError
 
 /// The digits of an index, the last the fastest. Digits with one element are left out, and neighbours with chained
 /// strides become one.
-fn merged(layout: &Layout, axes: &[usize]) -> SmallVec<[Digit; 4]> {
+fn merged(layout: &ViewLayout, axes: &[usize]) -> SmallVec<[Digit; 4]> {
     let mut digits: SmallVec<[Digit; 4]> = SmallVec::new();
     if axes.iter().any(|axis| layout.shape[*axis] == 0) {
         // There is nothing, wherever it is.

@@ -16,13 +16,13 @@ use crate::error::LayoutError;
 ///
 /// Strides are never negative. Every index within `shape` stays below `isize::MAX` bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct ViewLayout {
     pub(crate) shape: SmallVec<[usize; 4]>,
     pub(crate) strides: SmallVec<[isize; 4]>,
     pub(crate) offset: usize,
 }
 
-impl Layout {
+impl ViewLayout {
     /// The row-major layout without gaps.
     pub(crate) fn packed(shape: &[usize], element_bytes: usize) -> Result<Self, LayoutError> {
         // The strides of an empty tensor are computed as if every extent were at least one, as in NumPy and PyTorch.
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use crate::layout::strided::{Axis, each_offset};
 
-    impl Layout {
+    impl ViewLayout {
         /// The index of every element in row-major order, relative to `offset`.
         pub(crate) fn indices(&self) -> Vec<usize> {
             let axis = |(&extent, stride): (&usize, &isize)| Axis { extent, from: stride.unsigned_abs(), to: 0 };
@@ -228,12 +228,12 @@ mod tests {
     }
 
     /// The index of every element in row-major order.
-    fn indices(layout: &Layout) -> Vec<usize> {
+    fn indices(layout: &ViewLayout) -> Vec<usize> {
         layout.indices().into_iter().map(|at| layout.offset + at).collect()
     }
 
-    fn packed(shape: &[usize]) -> Layout {
-        Layout::packed(shape, 4).unwrap()
+    fn packed(shape: &[usize]) -> ViewLayout {
+        ViewLayout::packed(shape, 4).unwrap()
     }
 
     #[test]
@@ -276,11 +276,11 @@ mod tests {
         assert!(matches!(m.broadcast_to(&[4], 4), Err(LayoutError::Broadcast { .. })));
         assert!(matches!(m.broadcast_to(&[3, 5], 4), Err(LayoutError::Broadcast { .. })));
         assert!(matches!(m.unsqueeze(3), Err(LayoutError::Axis { .. })));
-        assert!(matches!(Layout::packed(&[usize::MAX / 2, 3], 4), Err(LayoutError::TooLarge { .. })));
-        assert!(matches!(Layout::packed(&[usize::MAX / 4], 4), Err(LayoutError::TooLarge { .. })));
-        assert!(matches!(Layout::strided(&[2, 2], &[1], 4), Err(LayoutError::StrideCount { .. })));
-        assert!(matches!(Layout::strided(&[2], &[-1], 4), Err(LayoutError::NegativeStride { .. })));
-        assert!(matches!(Layout::strided(&[3], &[isize::MAX / 2], 4), Err(LayoutError::TooLarge { .. })));
+        assert!(matches!(ViewLayout::packed(&[usize::MAX / 2, 3], 4), Err(LayoutError::TooLarge { .. })));
+        assert!(matches!(ViewLayout::packed(&[usize::MAX / 4], 4), Err(LayoutError::TooLarge { .. })));
+        assert!(matches!(ViewLayout::strided(&[2, 2], &[1], 4), Err(LayoutError::StrideCount { .. })));
+        assert!(matches!(ViewLayout::strided(&[2], &[-1], 4), Err(LayoutError::NegativeStride { .. })));
+        assert!(matches!(ViewLayout::strided(&[3], &[isize::MAX / 2], 4), Err(LayoutError::TooLarge { .. })));
     }
 
     #[test]

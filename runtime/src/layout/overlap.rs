@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 
 /// Steps after which a search gives up and says that the views overlap.
 const STEP_LIMIT: usize = 20_000;
@@ -18,7 +18,7 @@ pub(crate) struct View<'a> {
     pub(crate) address: u64,
     /// Size of an element in bytes.
     pub(crate) element: usize,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: &'a ViewLayout,
 }
 
 /// Whether the views have a byte in common.
@@ -41,7 +41,7 @@ pub(crate) fn between(a: View<'_>, b: View<'_>) -> bool {
 }
 
 /// Whether two different indices of one view reach the same element.
-pub(crate) fn within(layout: &Layout) -> bool {
+pub(crate) fn within(layout: &ViewLayout) -> bool {
     if layout.len() <= 1 {
         return false;
     }
@@ -71,7 +71,7 @@ pub(crate) fn within(layout: &Layout) -> bool {
 struct Terms(SmallVec<[(i128, i128); 8]>);
 
 impl Terms {
-    fn add_layout(&mut self, layout: &Layout, element: usize) {
+    fn add_layout(&mut self, layout: &ViewLayout, element: usize) {
         for (&extent, &stride) in layout.shape.iter().zip(&layout.strides) {
             self.add(stride as i128 * element as i128, extent as i128 - 1);
         }
@@ -152,10 +152,10 @@ mod tests {
         view.layout.indices().into_iter().map(address).collect()
     }
 
-    fn layouts() -> impl Strategy<Value = Layout> {
+    fn layouts() -> impl Strategy<Value = ViewLayout> {
         proptest::collection::vec((0usize..4, 0isize..9), 0..4).prop_map(|axes| {
             let (shape, strides): (Vec<_>, Vec<_>) = axes.into_iter().unzip();
-            Layout::strided(&shape, &strides, 8).unwrap()
+            ViewLayout::strided(&shape, &strides, 8).unwrap()
         })
     }
 
@@ -182,13 +182,13 @@ mod tests {
 
     #[test]
     fn large_column_slices_are_told_apart() {
-        let m = Layout::packed(&[100_000, 4096], 4).unwrap();
+        let m = ViewLayout::packed(&[100_000, 4096], 4).unwrap();
         let view = |range| {
             let layout = m.slice(1, range).unwrap();
             (layout.offset as u64 * 4, layout)
         };
         let (left, right, middle) = (view(0..1000), view(1000..4096), view(999..1001));
-        let overlap = |a: &(u64, Layout), b: &(u64, Layout)| {
+        let overlap = |a: &(u64, ViewLayout), b: &(u64, ViewLayout)| {
             between(View { address: a.0, element: 4, layout: &a.1 }, View { address: b.0, element: 4, layout: &b.1 })
         };
         assert!(!overlap(&left, &right));

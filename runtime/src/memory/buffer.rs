@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::Device;
-use crate::device::cuda::{Access, Allocation};
+use crate::device::cuda::{Allocation, AllocationAccess};
 use crate::device::emulated::EmulatedMemory;
-use crate::device::status::Seen;
+use crate::device::status::SeenFailures;
 use crate::error::Result;
 use crate::error::exchange::ExchangeError;
 use crate::memory::host_memory::HostMemory;
@@ -15,12 +15,12 @@ use crate::memory::host_memory::HostMemory;
 pub(crate) struct Buffer {
     device: Device,
     bytes: usize,
-    memory: Memory,
-    seen: Seen,
+    memory: BufferMemory,
+    seen: SeenFailures,
 }
 
 /// The memory, by kind of device.
-pub(crate) enum Memory {
+pub(crate) enum BufferMemory {
     Host(HostMemory),
     Cuda(Allocation),
     Emulated(EmulatedMemory),
@@ -30,7 +30,7 @@ pub(crate) enum Memory {
     },
 }
 
-impl Memory {
+impl BufferMemory {
     /// The memory of a buffer of this many bytes without memory.
     pub(crate) fn none(bytes: usize) -> Self {
         /// Higher than the addresses that devices have.
@@ -41,7 +41,7 @@ impl Memory {
 }
 
 impl Buffer {
-    pub(crate) fn new(device: Device, bytes: usize, memory: Memory) -> Self {
+    pub(crate) fn new(device: Device, bytes: usize, memory: BufferMemory) -> Self {
         let seen = device.status().seen();
         Self { device, bytes, memory, seen }
     }
@@ -50,29 +50,29 @@ impl Buffer {
         &self.device
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &BufferMemory {
         &self.memory
     }
 
     /// On an emulated device: the memory, and whether it is written.
-    pub(crate) fn emulated_use(&self, access: Access) -> Option<(&EmulatedMemory, bool)> {
+    pub(crate) fn emulated_use(&self, access: AllocationAccess) -> Option<(&EmulatedMemory, bool)> {
         match &self.memory {
-            Memory::Emulated(memory) => Some((memory, access == Access::Write)),
-            Memory::Host(_) | Memory::Cuda(_) | Memory::None { .. } => None,
+            BufferMemory::Emulated(memory) => Some((memory, access == AllocationAccess::Write)),
+            BufferMemory::Host(_) | BufferMemory::Cuda(_) | BufferMemory::None { .. } => None,
         }
     }
 
     /// The address of the first byte, as the device's kernels see it; on the CPU, the pointer.
     pub(crate) fn address(&self) -> u64 {
         match &self.memory {
-            Memory::Host(memory) => memory.pointer() as u64,
-            Memory::Cuda(allocation) => allocation.address(),
-            Memory::Emulated(memory) => memory.address(),
-            Memory::None { address } => *address,
+            BufferMemory::Host(memory) => memory.pointer() as u64,
+            BufferMemory::Cuda(allocation) => allocation.address(),
+            BufferMemory::Emulated(memory) => memory.address(),
+            BufferMemory::None { address } => *address,
         }
     }
 
-    pub(crate) fn into_memory(self) -> Memory {
+    pub(crate) fn into_memory(self) -> BufferMemory {
         self.memory
     }
 
@@ -84,9 +84,9 @@ impl Buffer {
     /// Whether the memory may be written.
     pub(crate) fn is_writable(&self) -> bool {
         match &self.memory {
-            Memory::Host(memory) => memory.rights().write,
-            Memory::Cuda(allocation) => allocation.is_writable(),
-            Memory::Emulated(_) | Memory::None { .. } => true,
+            BufferMemory::Host(memory) => memory.rights().write,
+            BufferMemory::Cuda(allocation) => allocation.is_writable(),
+            BufferMemory::Emulated(_) | BufferMemory::None { .. } => true,
         }
     }
 
@@ -100,10 +100,10 @@ impl Buffer {
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         debug_assert!(offset + into.len() <= self.bytes);
         match &self.memory {
-            Memory::Host(memory) => memory.read(offset, into)?,
-            Memory::Cuda(allocation) => allocation.read(offset, into)?,
-            Memory::Emulated(memory) => memory.read(offset, into)?,
-            Memory::None { .. } => {
+            BufferMemory::Host(memory) => memory.read(offset, into)?,
+            BufferMemory::Cuda(allocation) => allocation.read(offset, into)?,
+            BufferMemory::Emulated(memory) => memory.read(offset, into)?,
+            BufferMemory::None { .. } => {
                 return Err(self.device.unsupported("read a tensor without memory", "run on a device that computes"));
             }
         }
@@ -115,11 +115,11 @@ impl Buffer {
         debug_assert!(offset + from.len() <= self.bytes);
         self.require_writable()?;
         match &self.memory {
-            Memory::Host(memory) => memory.write(offset, from)?,
-            Memory::Cuda(allocation) => allocation.write(offset, from)?,
-            Memory::Emulated(memory) => memory.write(offset, from)?,
+            BufferMemory::Host(memory) => memory.write(offset, from)?,
+            BufferMemory::Cuda(allocation) => allocation.write(offset, from)?,
+            BufferMemory::Emulated(memory) => memory.write(offset, from)?,
             // Nobody can read it.
-            Memory::None { .. } => {}
+            BufferMemory::None { .. } => {}
         }
         Ok(())
     }

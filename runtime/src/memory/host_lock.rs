@@ -17,7 +17,7 @@ use crate::sync::{Arc, Condvar, Mutex, MutexGuard, lock};
 
 /// How memory is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum HostUse {
     Read,
     Write,
 }
@@ -59,14 +59,14 @@ struct Shared {
 struct State {
     /// The thread that has ended all use, or waits for the end of it.
     ended_by: Option<ThreadId>,
-    held: SmallVec<[(ThreadId, Use); 4]>,
+    held: SmallVec<[(ThreadId, HostUse); 4]>,
     waiting: Vec<Waiter>,
 }
 
 #[derive(Clone, Copy)]
 struct Waiter {
     thread: ThreadId,
-    wants: Use,
+    wants: HostUse,
     /// It need not let writers go first.
     at_once: bool,
     /// It must not wait any more.
@@ -75,20 +75,20 @@ struct Waiter {
 
 impl State {
     /// Whether those who have the lock keep this use out.
-    fn is_held_against(&self, wants: Use) -> bool {
+    fn is_held_against(&self, wants: HostUse) -> bool {
         match wants {
-            Use::Read => self.held.iter().any(|(_, held)| *held == Use::Write),
-            Use::Write => !self.held.is_empty(),
+            HostUse::Read => self.held.iter().any(|(_, held)| *held == HostUse::Write),
+            HostUse::Write => !self.held.is_empty(),
         }
     }
 
     fn has_waiting_writer(&self) -> bool {
-        self.waiting.iter().any(|waiter| waiter.wants == Use::Write)
+        self.waiting.iter().any(|waiter| waiter.wants == HostUse::Write)
     }
 
     /// Whether it only waits so that a writer goes first.
     fn gives_way(&self, waiter: &Waiter) -> bool {
-        waiter.wants == Use::Read && !waiter.at_once && self.has_waiting_writer()
+        waiter.wants == HostUse::Read && !waiter.at_once && self.has_waiting_writer()
     }
 
     /// Whether a thread waits, and for others than writers that it lets go first, or for those as well.
@@ -127,7 +127,7 @@ impl State {
 pub(crate) struct Held<'a> {
     lock: &'a HostLock,
     thread: ThreadId,
-    held: Use,
+    held: HostUse,
 }
 
 impl HostLock {
@@ -137,13 +137,13 @@ impl HostLock {
     }
 
     /// Waits until the memory may be used so. A thread may read what it reads already.
-    pub(crate) fn hold(&self, wants: Use) -> Result<Held<'_>, Refusal> {
+    pub(crate) fn hold(&self, wants: HostUse) -> Result<Held<'_>, Refusal> {
         let thread = thread::current().id();
         let mut state = self.state();
         if state.ended_by.is_some() {
             return Err(Refusal::Ended);
         }
-        let gives_way = wants == Use::Read && state.has_waiting_writer();
+        let gives_way = wants == HostUse::Read && state.has_waiting_writer();
         if gives_way || state.is_held_against(wants) {
             drop(state);
             self.wait(thread, wants)?;
@@ -182,11 +182,11 @@ impl HostLock {
     }
 
     /// Waits until the memory may be used so, unless somebody who has it waits for this thread.
-    fn wait(&self, thread: ThreadId, wants: Use) -> Result<(), Refusal> {
+    fn wait(&self, thread: ThreadId, wants: HostUse) -> Result<(), Refusal> {
         let mut waits = lock(&self.waits.0);
         let mut at_once = false;
         if circle(&waits, thread, &self.shared, true).is_some() {
-            at_once = wants == Use::Read && !self.state().is_held_against(wants);
+            at_once = wants == HostUse::Read && !self.state().is_held_against(wants);
             if !at_once {
                 if circle(&waits, thread, &self.shared, false).is_some() {
                     return Err(Refusal::Circle);
@@ -314,16 +314,16 @@ mod tests {
     fn a_thread_never_waits_for_itself() {
         ends(|| {
             let [lock, other] = locks();
-            let read = lock.hold(Use::Read).expect("it is free");
-            let again = lock.hold(Use::Read).expect("it reads already");
-            assert_eq!(lock.hold(Use::Write).err(), Some(Refusal::Circle));
-            assert!(other.hold(Use::Write).is_ok(), "another one is free");
+            let read = lock.hold(HostUse::Read).expect("it is free");
+            let again = lock.hold(HostUse::Read).expect("it reads already");
+            assert_eq!(lock.hold(HostUse::Write).err(), Some(Refusal::Circle));
+            assert!(other.hold(HostUse::Write).is_ok(), "another one is free");
             drop(read);
-            assert_eq!(lock.hold(Use::Write).err(), Some(Refusal::Circle), "it still reads");
+            assert_eq!(lock.hold(HostUse::Write).err(), Some(Refusal::Circle), "it still reads");
             drop(again);
-            let _write = lock.hold(Use::Write).expect("it is free");
-            assert_eq!(lock.hold(Use::Read).err(), Some(Refusal::Circle));
-            assert_eq!(lock.hold(Use::Write).err(), Some(Refusal::Circle));
+            let _write = lock.hold(HostUse::Write).expect("it is free");
+            assert_eq!(lock.hold(HostUse::Read).err(), Some(Refusal::Circle));
+            assert_eq!(lock.hold(HostUse::Write).err(), Some(Refusal::Circle));
         });
     }
 
@@ -332,15 +332,15 @@ mod tests {
         ends(|| {
             let (locks, both) = (locks(), Barrier::new(2));
             let refused = thread::scope(|scope| {
-                let each = |own: usize, wants: Use| {
+                let each = |own: usize, wants: HostUse| {
                     let (locks, both) = (&locks, &both);
                     scope.spawn(move || {
-                        let _own = locks[own].hold(Use::Write).expect("it is free");
+                        let _own = locks[own].hold(HostUse::Write).expect("it is free");
                         both.wait();
                         locks[1 - own].hold(wants).err()
                     })
                 };
-                [each(0, Use::Read), each(1, Use::Write)].map(|thread| thread.join().expect("no panic"))
+                [each(0, HostUse::Read), each(1, HostUse::Write)].map(|thread| thread.join().expect("no panic"))
             });
             assert!(matches!(refused, [Some(Refusal::Circle), None] | [None, Some(Refusal::Circle)]), "{refused:?}");
         });
@@ -353,16 +353,16 @@ mod tests {
             let [lock, _] = locks();
             let order = Mutex::new(Vec::new());
             thread::scope(|scope| {
-                let read = lock.hold(Use::Read).expect("it is free");
+                let read = lock.hold(HostUse::Read).expect("it is free");
                 let note = |name, wants| {
                     let _held = lock.hold(wants).expect("nobody waits in a circle");
                     order.lock().expect("no panic").push(name);
                 };
-                scope.spawn(move || note("writer", Use::Write));
+                scope.spawn(move || note("writer", HostUse::Write));
                 until_waiting(&lock, 1);
-                scope.spawn(move || note("reader", Use::Read));
+                scope.spawn(move || note("reader", HostUse::Read));
                 until_waiting(&lock, 2);
-                note("inner reader", Use::Read);
+                note("inner reader", HostUse::Read);
                 drop(read);
             });
             assert_eq!(*order.lock().expect("no panic"), ["inner reader", "writer", "reader"]);
@@ -377,15 +377,15 @@ mod tests {
             let [a, b] = locks();
             thread::scope(|scope| {
                 let (a, b) = (&a, &b);
-                let read = b.hold(Use::Read).expect("it is free");
-                scope.spawn(move || b.hold(Use::Write).map(drop).expect("it comes last"));
+                let read = b.hold(HostUse::Read).expect("it is free");
+                scope.spawn(move || b.hold(HostUse::Write).map(drop).expect("it comes last"));
                 until_waiting(b, 1);
                 let reader = scope.spawn(move || {
-                    let _a = a.hold(Use::Read).expect("it is free");
-                    b.hold(Use::Read).map(drop)
+                    let _a = a.hold(HostUse::Read).expect("it is free");
+                    b.hold(HostUse::Read).map(drop)
                 });
                 until_waiting(b, 2);
-                a.hold(Use::Write).map(drop).expect("the reader has gone on");
+                a.hold(HostUse::Write).map(drop).expect("the reader has gone on");
                 reader.join().expect("no panic").expect("it has read");
                 drop(read);
             });
@@ -399,21 +399,21 @@ mod tests {
             thread::scope(|scope| {
                 let (begun, has_begun) = channel();
                 let (lock, other) = (&lock, &other);
-                let _other = other.hold(Use::Write).expect("it is free");
+                let _other = other.hold(HostUse::Write).expect("it is free");
                 let reader = scope.spawn(move || {
-                    let _read = lock.hold(Use::Read).expect("it is free");
+                    let _read = lock.hold(HostUse::Read).expect("it is free");
                     begun.send(()).expect("somebody listens");
                     // The one who ends the lock has this one.
-                    other.hold(Use::Read).err()
+                    other.hold(HostUse::Read).err()
                 });
                 has_begun.recv_timeout(LONG).expect("it begins");
                 until_waiting(other, 1);
-                let late = scope.spawn(move || lock.hold(Use::Write).err());
+                let late = scope.spawn(move || lock.hold(HostUse::Write).err());
                 until_waiting(lock, 1);
                 lock.end();
                 assert_eq!(reader.join().expect("no panic"), Some(Refusal::Circle));
                 assert_eq!(late.join().expect("no panic"), Some(Refusal::Ended));
-                assert_eq!(lock.hold(Use::Read).err(), Some(Refusal::Ended));
+                assert_eq!(lock.hold(HostUse::Read).err(), Some(Refusal::Ended));
             });
         });
     }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::error::exchange::ExchangeError;
 use crate::layout::element::{Element, ElementType, PlainElement};
 use crate::memory::host_bytes::HostBytes;
-use crate::memory::host_lock::{Held, HostLock, Refusal, Use, Waits};
+use crate::memory::host_lock::{Held, HostLock, HostUse, Refusal, Waits};
 
 /// Memory whose bytes are accessed only under its lock.
 pub(crate) struct HostMemory {
@@ -154,8 +154,8 @@ impl HostMemory {
     }
 
     /// Waits until the memory may be used so.
-    pub(crate) fn hold(&self, wants: Use) -> Result<Held<'_>> {
-        if wants == Use::Write && !self.rights.write {
+    pub(crate) fn hold(&self, wants: HostUse) -> Result<Held<'_>> {
+        if wants == HostUse::Write && !self.rights.write {
             return Err(ExchangeError::ReadOnly.into());
         }
         self.lock.hold(wants).map_err(|refusal| match refusal {
@@ -166,7 +166,7 @@ impl HostMemory {
 
     /// Copies bytes out. The caller has checked the range.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
-        let _lock = self.hold(Use::Read)?;
+        let _lock = self.hold(HostUse::Read)?;
         debug_assert!(offset + into.len() <= self.bytes);
         // SAFETY: the range lies in the memory, and no one writes while the lock is held.
         unsafe { self.pointer.as_ptr().add(offset).copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
@@ -175,7 +175,7 @@ impl HostMemory {
 
     /// Copies bytes in. The caller has checked the range.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
-        let _lock = self.hold(Use::Write)?;
+        let _lock = self.hold(HostUse::Write)?;
         debug_assert!(offset + from.len() <= self.bytes);
         // SAFETY: the range lies in the memory, and no one else accesses it while the lock is held.
         unsafe { self.pointer.as_ptr().add(offset).copy_from_nonoverlapping(from.as_ptr(), from.len()) };

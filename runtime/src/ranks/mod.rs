@@ -417,8 +417,8 @@ mod by_nccl {
     use super::*;
     use crate::device::Backend;
     use crate::device::cuda::nccl::NcclCommunicator;
-    use crate::device::cuda::{self, Access, Context};
-    use crate::memory::buffer::Memory;
+    use crate::device::cuda::{self, AllocationAccess, Context};
+    use crate::memory::buffer::BufferMemory;
 
     pub(super) fn gpu(device: &Device) -> Result<&'static Context> {
         match device.backend() {
@@ -436,7 +436,8 @@ mod by_nccl {
         into: &DeviceTensor,
         stream: &Stream,
     ) -> Result<()> {
-        let (Memory::Cuda(sent), Memory::Cuda(received)) = (from.buffer().memory(), into.buffer().memory()) else {
+        let (BufferMemory::Cuda(sent), BufferMemory::Cuda(received)) = (from.buffer().memory(), into.buffer().memory())
+        else {
             return Err(from
                 .device()
                 .unsupported("use a tensor without memory", "it is for `Device::dry_stream` only"));
@@ -448,7 +449,7 @@ mod by_nccl {
             return Ok(());
         }
         let addresses = (from.device_address(), into.device_address());
-        cuda::order(on, &[(sent, Access::Read), (received, Access::Write)], || {
+        cuda::order(on, &[(sent, AllocationAccess::Read), (received, AllocationAccess::Write)], || {
             // SAFETY: lengths and element types were checked against each other; `order` keeps the memory until the
             // stream has done it.
             unsafe { communicator.launch(call.collective, addresses, call.count, call.element, on) }

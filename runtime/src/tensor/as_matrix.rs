@@ -1,7 +1,7 @@
 //! Views of tensors of any rank as matrices and vectors.
 
 use crate::error::Result;
-use crate::layout::axes::{NamedAxes, Wanted, read};
+use crate::layout::axes::{NamedAxes, WantedAxis, read};
 use crate::tensor::DeviceTensor;
 
 impl DeviceTensor {
@@ -39,7 +39,7 @@ impl DeviceTensor {
     /// [`AxisLeftOut`](crate::LayoutError::AxisLeftOut): every axis must be named once;
     /// [`Digits`](crate::LayoutError::Digits): more than two axes of a list are left.
     pub fn as_matrix(&self, rows: &[usize], columns: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::own("rows", rows), Wanted::own("columns", columns)])
+        self.read_as(&[WantedAxis::own("rows", rows), WantedAxis::own("columns", columns)])
     }
 
     /// A matrix with axes that are the batch in front of it: `[L, M, N]`.
@@ -62,7 +62,7 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_matrix`](Self::as_matrix).
     pub fn as_batched_matrix(&self, batch: &[usize], rows: &[usize], columns: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::batch(batch), Wanted::own("rows", rows), Wanted::own("columns", columns)])
+        self.read_as(&[WantedAxis::batch(batch), WantedAxis::own("rows", rows), WantedAxis::own("columns", columns)])
     }
 
     /// A view of the tensor as a vector with a value for each column, `[N]`. It has all axes in the given order, the
@@ -86,7 +86,7 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_matrix`](Self::as_matrix): at most two axes may be left.
     pub fn as_row_vector(&self, axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::own("columns", axes)])
+        self.read_as(&[WantedAxis::own("columns", axes)])
     }
 
     /// A vector with axes that are the batch in front of it: `[L, N]`.
@@ -102,7 +102,7 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_row_vector`](Self::as_row_vector).
     pub fn as_batched_row_vector(&self, batch: &[usize], axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::batch(batch), Wanted::own("columns", axes)])
+        self.read_as(&[WantedAxis::batch(batch), WantedAxis::own("columns", axes)])
     }
 
     /// As [`as_row_vector`](Self::as_row_vector), with a value for each row, `[M]`.
@@ -110,7 +110,7 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_row_vector`](Self::as_row_vector).
     pub fn as_column_vector(&self, axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::own("rows", axes)])
+        self.read_as(&[WantedAxis::own("rows", axes)])
     }
 
     /// As [`as_batched_row_vector`](Self::as_batched_row_vector), with a value for each row, `[L, M]`.
@@ -118,7 +118,7 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_batched_row_vector`](Self::as_batched_row_vector).
     pub fn as_batched_column_vector(&self, batch: &[usize], axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::batch(batch), Wanted::own("rows", axes)])
+        self.read_as(&[WantedAxis::batch(batch), WantedAxis::own("rows", axes)])
     }
 
     /// A view of the tensor as a value for each batch, `[L]`, of all its axes in the given order, the last the fastest.
@@ -134,10 +134,10 @@ impl DeviceTensor {
     /// # Errors
     /// As [`as_row_vector`](Self::as_row_vector).
     pub fn as_batched_scalar(&self, batch: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::batch(batch)])
+        self.read_as(&[WantedAxis::batch(batch)])
     }
 
-    fn read_as(&self, wanted: &[Wanted<'_>]) -> Result<Self> {
+    fn read_as(&self, wanted: &[WantedAxis<'_>]) -> Result<Self> {
         let (layout, axes): (_, NamedAxes) = read(self.layout(), wanted)?;
         Ok(self.named_view(layout, axes))
     }

@@ -7,9 +7,9 @@ use crate::device::emulated::EmulatedMemory;
 use crate::device::{Backend, Device};
 use crate::error::{LayoutError, Result};
 use crate::launch::stream::{Stream, StreamKind};
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 use crate::layout::element::{Element, ElementType};
-use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::buffer::{Buffer, BufferMemory};
 use crate::memory::host_memory::HostMemory;
 use crate::tensor::{DeviceTensor, filled};
 
@@ -35,7 +35,7 @@ impl Device {
         shape: impl AsRef<[usize]>,
     ) -> Result<DeviceTensor> {
         let shape = shape.as_ref();
-        let layout = Layout::packed(shape, element.size())?;
+        let layout = ViewLayout::packed(shape, element.size())?;
         if bytes.len() != layout.len() * element.size() {
             let given = bytes.len() / element.size();
             return Err(LayoutError::DataLength { shape: shape.to_vec(), needed: layout.len(), given }.into());
@@ -44,13 +44,13 @@ impl Device {
             Backend::Host => {
                 let memory = HostMemory::zeroed(bytes.len())?;
                 memory.write(0, bytes)?;
-                Memory::Host(memory)
+                BufferMemory::Host(memory)
             }
-            Backend::Cuda { gpu, .. } => Memory::Cuda(Allocation::holding(gpu, bytes)?),
+            Backend::Cuda { gpu, .. } => BufferMemory::Cuda(Allocation::holding(gpu, bytes)?),
             Backend::Emulated(emulator) => {
-                Memory::Emulated(EmulatedMemory::holding(emulator, bytes, &label(element, shape))?)
+                BufferMemory::Emulated(EmulatedMemory::holding(emulator, bytes, &label(element, shape))?)
             }
-            Backend::Target(_) => Memory::none(bytes.len()),
+            Backend::Target(_) => BufferMemory::none(bytes.len()),
         };
         let buffer = Buffer::new(self.clone(), bytes.len(), memory);
         Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
@@ -69,15 +69,15 @@ impl Device {
     /// # Errors
     /// [`LayoutError::TooLarge`]; out of memory.
     pub fn zeros_of(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
-        let layout = Layout::packed(shape.as_ref(), element.size())?;
+        let layout = ViewLayout::packed(shape.as_ref(), element.size())?;
         let bytes = layout.len() * element.size();
         let memory = match self.backend() {
-            Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
-            Backend::Cuda { gpu, .. } => Memory::Cuda(Allocation::zeroed(gpu, bytes)?),
+            Backend::Host => BufferMemory::Host(HostMemory::zeroed(bytes)?),
+            Backend::Cuda { gpu, .. } => BufferMemory::Cuda(Allocation::zeroed(gpu, bytes)?),
             Backend::Emulated(emulator) => {
-                Memory::Emulated(EmulatedMemory::zeroed(emulator, bytes, &label(element, shape.as_ref()))?)
+                BufferMemory::Emulated(EmulatedMemory::zeroed(emulator, bytes, &label(element, shape.as_ref()))?)
             }
-            Backend::Target(_) => Memory::none(bytes),
+            Backend::Target(_) => BufferMemory::none(bytes),
         };
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
     }
@@ -88,22 +88,22 @@ impl Device {
     /// # Errors
     /// [`LayoutError::TooLarge`].
     pub fn without_memory(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
-        let layout = Layout::packed(shape.as_ref(), element.size())?;
+        let layout = ViewLayout::packed(shape.as_ref(), element.size())?;
         let bytes = layout.len() * element.size();
-        Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, Memory::none(bytes))), element, layout))
+        Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, BufferMemory::none(bytes))), element, layout))
     }
 
     /// A contiguous tensor whose creator writes it before anyone else can read it.
     pub(crate) fn unwritten(&self, element: ElementType, shape: &[usize]) -> Result<DeviceTensor> {
-        let layout = Layout::packed(shape, element.size())?;
+        let layout = ViewLayout::packed(shape, element.size())?;
         let bytes = layout.len() * element.size();
         let memory = match self.backend() {
-            Backend::Host => Memory::Host(HostMemory::zeroed(bytes)?),
-            Backend::Cuda { gpu, .. } => Memory::Cuda(Allocation::uninitialised(gpu, bytes)?),
+            Backend::Host => BufferMemory::Host(HostMemory::zeroed(bytes)?),
+            Backend::Cuda { gpu, .. } => BufferMemory::Cuda(Allocation::uninitialised(gpu, bytes)?),
             Backend::Emulated(emulator) => {
-                Memory::Emulated(EmulatedMemory::uninitialised(emulator, bytes, &label(element, shape))?)
+                BufferMemory::Emulated(EmulatedMemory::uninitialised(emulator, bytes, &label(element, shape))?)
             }
-            Backend::Target(_) => Memory::none(bytes),
+            Backend::Target(_) => BufferMemory::none(bytes),
         };
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
     }
@@ -113,7 +113,7 @@ impl Device {
     /// # Errors
     /// [`LayoutError::TooLarge`]; out of memory.
     pub fn full<T: Element>(&self, shape: impl AsRef<[usize]>, value: T) -> Result<DeviceTensor> {
-        let layout = Layout::packed(shape.as_ref(), size_of::<T>())?;
+        let layout = ViewLayout::packed(shape.as_ref(), size_of::<T>())?;
         if T::bytes(&[value]).iter().all(|byte| *byte == 0) {
             return self.zeros::<T>(shape);
         }

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use crate::device::Device;
 use crate::error::Result;
 use crate::error::exchange::ExchangeError;
-use crate::memory::buffer::{Buffer, Memory};
-use crate::memory::host_lock::{Held, Use};
+use crate::memory::buffer::{Buffer, BufferMemory};
+use crate::memory::host_lock::{Held, HostUse};
 use crate::memory::host_memory::HostMemory;
 use crate::tensor::DeviceTensor;
 
@@ -38,13 +38,15 @@ impl<'a> HostAccess<'a> {
     /// of `writes` in memory that may only be read; [`ExchangeError::Ended`] for one in memory borrowed by a scope that
     /// is over; [`ExchangeError::WaitsForItself`] for one that this thread, or one that waits for it, has locked.
     pub fn lock(reads: &[&'a DeviceTensor], writes: &[&'a DeviceTensor]) -> Result<Self> {
-        let mut wanted: SmallVec<[(&'a HostMemory, Use); FEW]> = SmallVec::new();
-        for (tensor, wants) in reads.iter().map(|t| (*t, Use::Read)).chain(writes.iter().map(|t| (*t, Use::Write))) {
+        let mut wanted: SmallVec<[(&'a HostMemory, HostUse); FEW]> = SmallVec::new();
+        for (tensor, wants) in
+            reads.iter().map(|t| (*t, HostUse::Read)).chain(writes.iter().map(|t| (*t, HostUse::Write)))
+        {
             wanted.push((host_memory(tensor.buffer())?, wants));
         }
         // One order for all threads; writers first, so that the writer stays if a buffer is wanted both ways. (Two
         // buffers may be borrowed from the same memory, so their addresses can't decide.)
-        wanted.sort_by_key(|&(memory, wants)| (std::ptr::from_ref(memory) as usize, wants == Use::Read));
+        wanted.sort_by_key(|&(memory, wants)| (std::ptr::from_ref(memory) as usize, wants == HostUse::Read));
         wanted.dedup_by_key(|(memory, _)| std::ptr::from_ref(*memory) as usize);
         let locks = wanted.into_iter().map(|(memory, wants)| memory.hold(wants)).collect::<Result<_>>()?;
         Ok(Self {
@@ -70,11 +72,11 @@ impl<'a> HostAccess<'a> {
 
 pub(crate) fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
     match buffer.memory() {
-        Memory::Host(memory) => Ok(memory),
-        Memory::None { .. } => {
+        BufferMemory::Host(memory) => Ok(memory),
+        BufferMemory::None { .. } => {
             Err(buffer.device().unsupported("use a tensor without memory", "it is for `Device::dry_stream` only"))
         }
-        Memory::Cuda(_) | Memory::Emulated(_) => Err(Device::cpu().mismatch(buffer.device(), "a tensor")),
+        BufferMemory::Cuda(_) | BufferMemory::Emulated(_) => Err(Device::cpu().mismatch(buffer.device(), "a tensor")),
     }
 }
 

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use crate::device::Device;
 use crate::device::host;
 use crate::error::{Error, LayoutError, Result};
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 use crate::layout::axes::NamedAxes;
 use crate::layout::element::{Element, ElementType};
 use crate::layout::overlap;
 use crate::layout::strided::Strided;
-use crate::memory::buffer::{Buffer, Memory};
-use crate::memory::host_lock::Use;
+use crate::memory::buffer::{Buffer, BufferMemory};
+use crate::memory::host_lock::HostUse;
 
 /// A tensor on a device, which kernels read and write: a strided view of a buffer.
 ///
@@ -43,13 +43,13 @@ use crate::memory::host_lock::Use;
 pub struct DeviceTensor {
     buffer: Arc<Buffer>,
     element: ElementType,
-    layout: Layout,
+    layout: ViewLayout,
     /// The axes of a view as a matrix or vector.
     axes: Option<Arc<NamedAxes>>,
 }
 
 impl DeviceTensor {
-    pub(crate) fn new(buffer: Arc<Buffer>, element: ElementType, layout: Layout) -> Self {
+    pub(crate) fn new(buffer: Arc<Buffer>, element: ElementType, layout: ViewLayout) -> Self {
         Self { buffer, element, layout, axes: None }
     }
 
@@ -57,7 +57,7 @@ impl DeviceTensor {
         self.buffer
     }
 
-    pub(crate) fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &ViewLayout {
         &self.layout
     }
 
@@ -110,7 +110,7 @@ impl DeviceTensor {
     /// Whether the elements are in memory. They are not on a bundle's target, and for [`Device::without_memory`].
     #[must_use]
     pub fn has_memory(&self) -> bool {
-        !matches!(self.buffer.memory(), Memory::None { .. })
+        !matches!(self.buffer.memory(), BufferMemory::None { .. })
     }
 
     /// The device that it is on.
@@ -171,11 +171,11 @@ impl DeviceTensor {
         self.axes.as_deref()
     }
 
-    fn view(&self, layout: Layout) -> Self {
+    fn view(&self, layout: ViewLayout) -> Self {
         Self::new(Arc::clone(&self.buffer), self.element, layout)
     }
 
-    pub(crate) fn named_view(&self, layout: Layout, axes: NamedAxes) -> Self {
+    pub(crate) fn named_view(&self, layout: ViewLayout, axes: NamedAxes) -> Self {
         Self { axes: Some(Arc::new(axes)), ..self.view(layout) }
     }
 
@@ -284,8 +284,8 @@ impl DeviceTensor {
         if self.is_contiguous() {
             return self.buffer.write(start, bytes);
         }
-        if let Memory::Host(memory) = self.buffer.memory() {
-            let _lock = memory.hold(Use::Write)?;
+        if let BufferMemory::Host(memory) = self.buffer.memory() {
+            let _lock = memory.hold(HostUse::Write)?;
             // SAFETY: the view lies in the buffer, and the lock keeps everyone else out of its elements. (What lies
             // between them may be somebody else's.)
             unsafe { self.scattering().copy(bytes.as_ptr(), memory.pointer().add(start)) };
@@ -316,8 +316,8 @@ impl DeviceTensor {
         if self.is_contiguous() {
             return self.buffer.read(start, into);
         }
-        if let Memory::Host(memory) = self.buffer.memory() {
-            let _lock = memory.hold(Use::Read)?;
+        if let BufferMemory::Host(memory) = self.buffer.memory() {
+            let _lock = memory.hold(HostUse::Read)?;
             debug_assert!(into.len() == self.len() * self.element.size());
             // SAFETY: the view lies in the buffer, and nobody writes its elements while the lock is held.
             unsafe { self.gathering().copy(memory.pointer().add(start), into.as_mut_ptr()) };

@@ -1,6 +1,6 @@
 //! The derivatives of elementwise functions.
 
-use super::place::Place;
+use super::place::DerivedFrom;
 use super::reverse::Reverse;
 use crate::evt::NodeId;
 use crate::expr::{Body, ExprNode, Expression, Function, Op};
@@ -42,7 +42,7 @@ impl Reverse<'_> {
         match function.body() {
             Body::Primitive(op) => {
                 let result = self.builder.apply(*op, operands);
-                let place = Place::Here(result, operands);
+                let place = DerivedFrom::Here(result, operands);
                 (0..operands.len()).map(|i| wanted[i].then(|| self.primitive(*op, place, i, g)).flatten()).collect()
             }
             Body::Expression(expression) => self.expression(expression, operands, wanted, g),
@@ -103,7 +103,7 @@ impl Reverse<'_> {
                 }
                 ExprNode::Literal(_) => continue,
                 ExprNode::Apply(op, _) => {
-                    let place = Place::Here(values[at], &of);
+                    let place = DerivedFrom::Here(values[at], &of);
                     (0..of.len()).map(|i| wanted[i].then(|| self.primitive(*op, place, i, g)).flatten()).collect()
                 }
                 ExprNode::Call(function, _) => self.call(function, &of, &wanted, g),

@@ -33,7 +33,7 @@ pub use error::DeriveError;
 
 use super::{Site, Tree, TreeBuilder};
 use reverse::Reverse;
-use wanted::Wanted;
+use wanted::WantedGradients;
 
 /// A request to differentiate an epilogue: its gradients, saved outputs and parameters; [`tree`](Self::tree) does it.
 ///
@@ -83,14 +83,15 @@ use wanted::Wanted;
 #[must_use]
 pub struct Backward<'t> {
     forward: &'t Tree,
-    wanted: Wanted,
+    wanted: WantedGradients,
 }
 
 impl<'t> Backward<'t> {
     /// The derivative of a tree, where the gradient of `through`, an M×N output of numbers, is the backward pass's accumulator.
     pub fn of(forward: &'t Tree, through: &str) -> Self {
         let through = through.to_owned();
-        let wanted = Wanted { through, given: Vec::new(), saved: Vec::new(), gradients: Vec::new(), all: false };
+        let wanted =
+            WantedGradients { through, given: Vec::new(), saved: Vec::new(), gradients: Vec::new(), all: false };
         Self { forward, wanted }
     }
 

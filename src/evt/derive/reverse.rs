@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::error::DeriveError;
-use super::place::Place;
+use super::place::DerivedFrom;
 use super::prune::pruned;
-use super::wanted::Wanted;
+use super::wanted::WantedGradients;
 use crate::ElementType;
-use crate::evt::check::{Checker, Fact, Kind};
+use crate::evt::check::{Checker, Fact, NodeKind};
 use crate::evt::{
     Axis, BroadcastClass, Form, Node, NodeId, Output, ParameterClass, ParameterId, Position, ReduceOp, Reduction, Site,
     Tree, TreeBuilder, Types,
@@ -28,7 +28,7 @@ fn part(class: BroadcastClass) -> usize {
 
 pub(super) struct Reverse<'b> {
     forward: &'b Tree,
-    what: &'b Wanted,
+    what: &'b WantedGradients,
     facts: Vec<Fact>,
     pub(super) builder: TreeBuilder,
     /// The forward values that the backward tree has.
@@ -46,7 +46,7 @@ pub(super) struct Reverse<'b> {
 }
 
 impl<'b> Reverse<'b> {
-    pub(super) fn new(forward: &'b Tree, what: &'b Wanted) -> Result<Self, DeriveError> {
+    pub(super) fn new(forward: &'b Tree, what: &'b WantedGradients) -> Result<Self, DeriveError> {
         let facts = Checker { tree: forward, types: Types::new(ElementType::F32, ElementType::F32) }.check()?;
         let output = |name: &str| {
             let outputs = || forward.outputs.iter().map(|output| output.name).collect();
@@ -70,19 +70,20 @@ impl<'b> Reverse<'b> {
         let through = output(&what.through)?;
         let refuse = |output: &Output, is, advice| Err(DeriveError::Output { name: output.name, is, advice });
         let fact = |output: &Output| facts[output.node.index()];
-        if fact(through).ty != Kind::Number || through.class != BroadcastClass::Tensor {
+        if fact(through).ty != NodeKind::Number || through.class != BroadcastClass::Tensor {
             return refuse(through, "is not an M×N number", "an accumulator is the gradient of one");
         }
         for name in &what.given {
             let given = output(name)?;
-            if fact(given).ty != Kind::Number {
+            if fact(given).ty != NodeKind::Number {
                 return refuse(given, "is not a number", "it has no gradient: leave it out");
             }
         }
         let mut saved = vec![None; forward.nodes.len()];
         for name in &what.saved {
             let output = output(name)?;
-            if output.class != BroadcastClass::Tensor || !matches!(fact(output).ty, Kind::Number | Kind::Truth) {
+            if output.class != BroadcastClass::Tensor || !matches!(fact(output).ty, NodeKind::Number | NodeKind::Truth)
+            {
                 return refuse(
                     output,
                     "is neither M×N numbers nor truth values",
@@ -107,7 +108,7 @@ impl<'b> Reverse<'b> {
         let mut leads: Vec<bool> = Vec::with_capacity(forward.nodes.len());
         for (data, fact) in forward.nodes.iter().zip(&facts) {
             leads.push(match &data.node {
-                _ if fact.ty != Kind::Number => false,
+                _ if fact.ty != NodeKind::Number => false,
                 Node::Accum(_) => true,
                 Node::Load(p) | Node::Broadcast(p) => {
                     let name = forward.parameters[p.index()].name;
@@ -224,7 +225,7 @@ impl<'b> Reverse<'b> {
                         if !self.leads_to(*operand) {
                             continue;
                         }
-                        if let Some(g) = self.primitive(*op, Place::Forward(id, operands), i, g) {
+                        if let Some(g) = self.primitive(*op, DerivedFrom::Forward(id, operands), i, g) {
                             self.add(*operand, class, g);
                         }
                     }
@@ -342,7 +343,7 @@ impl<'b> Reverse<'b> {
 
     /// An output that is read.
     fn saved_again(&mut self, output: &Output) -> NodeId {
-        let truths = self.facts[output.node.index()].ty == Kind::Truth;
+        let truths = self.facts[output.node.index()].ty == NodeKind::Truth;
         match (output.packed, truths) {
             (true, _) => self.builder.parameter(output.name, ParameterClass::Bits, None),
             (false, true) => self.builder.parameter(output.name, ParameterClass::Tensor, Some(ElementType::Bool)),

@@ -1,23 +1,23 @@
 //! The derivatives of the primitive operations.
 
-use super::place::Place;
+use super::place::DerivedFrom;
 use super::reverse::Reverse;
 use crate::evt::NodeId;
 use crate::expr::Op;
 use crate::ops;
 
 impl Reverse<'_> {
-    fn operand(&mut self, place: Place<'_>, i: usize) -> NodeId {
+    fn operand(&mut self, place: DerivedFrom<'_>, i: usize) -> NodeId {
         match place {
-            Place::Forward(_, operands) => self.again(operands[i]),
-            Place::Here(_, operands) => operands[i],
+            DerivedFrom::Forward(_, operands) => self.again(operands[i]),
+            DerivedFrom::Here(_, operands) => operands[i],
         }
     }
 
-    fn result(&mut self, place: Place<'_>) -> NodeId {
+    fn result(&mut self, place: DerivedFrom<'_>) -> NodeId {
         match place {
-            Place::Forward(result, _) => self.again(result),
-            Place::Here(result, _) => result,
+            DerivedFrom::Forward(result, _) => self.again(result),
+            DerivedFrom::Here(result, _) => result,
         }
     }
 
@@ -36,7 +36,7 @@ impl Reverse<'_> {
     }
 
     /// The gradient of operand `i` from that of the result; `None` if there is none.
-    pub(super) fn primitive(&mut self, op: Op, place: Place<'_>, i: usize, g: NodeId) -> Option<NodeId> {
+    pub(super) fn primitive(&mut self, op: Op, place: DerivedFrom<'_>, i: usize, g: NodeId) -> Option<NodeId> {
         Some(match (op, i) {
             (Op::Add, _) | (Op::Sub, 0) | (Op::Fma, 2) => g,
             (Op::Neg, _) | (Op::Sub, _) => self.negated(g),

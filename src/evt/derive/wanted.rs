@@ -2,7 +2,7 @@
 
 /// Names of outputs and parameters.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct WantedGradients {
     /// The output whose gradient is the backward accumulator.
     pub(super) through: String,
     /// The outputs whose gradients are parameters.

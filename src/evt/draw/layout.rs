@@ -20,7 +20,7 @@ struct Slot {
 }
 
 /// The positions of all boxes and arrows.
-pub(super) struct Layout {
+pub(super) struct DrawnLayout {
     /// The layer of every box, from the top.
     pub(super) layers: Vec<usize>,
     /// The centre of every box.
@@ -33,7 +33,7 @@ pub(super) struct Layout {
     pub(super) height: usize,
 }
 
-impl Layout {
+impl DrawnLayout {
     pub(super) fn of(graph: &Graph, widths: &[f64]) -> Self {
         let layers = layers(graph);
         let height = layers.iter().max().map_or(0, |last| last + 1);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::layout::Layout;
+use super::layout::DrawnLayout;
 use super::{Box, Graph, Kind};
 use crate::evt::ValidTree;
 
@@ -38,7 +38,7 @@ impl ValidTree {
     pub fn to_svg(&self) -> String {
         let graph = Graph::of(self);
         let widths: Vec<f64> = (0..graph.boxes.len()).map(|i| box_width(&graph, i)).collect();
-        let layout = Layout::of(&graph, &widths);
+        let layout = DrawnLayout::of(&graph, &widths);
         let types = self.types();
         let title = format!("{}: A {}, B {}, {}", self.name(), types.a, types.b, super::accumulators(self));
         let legend = legend(&graph);
@@ -148,7 +148,7 @@ fn draw_box(svg: &mut String, shown: &Box, centre: f64, top: f64, width: f64) {
     }
 }
 
-fn draw_arrows(svg: &mut String, graph: &Graph, layout: &Layout, page: Page) {
+fn draw_arrows(svg: &mut String, graph: &Graph, layout: &DrawnLayout, page: Page) {
     for (arrow, bends) in graph.arrows.iter().zip(&layout.bends) {
         let (first, last) = (layout.layers[arrow.from], layout.layers[arrow.to]);
         // Arrows that end at one box end side by side, in the order of their starts.
@@ -186,7 +186,7 @@ fn draw_arrows(svg: &mut String, graph: &Graph, layout: &Layout, page: Page) {
 }
 
 /// The distance from the middle of its box at which an arrow ends.
-fn end_offset(graph: &Graph, layout: &Layout, arrow: &super::Arrow) -> f64 {
+fn end_offset(graph: &Graph, layout: &DrawnLayout, arrow: &super::Arrow) -> f64 {
     let came_from = |a: &super::Arrow, bends: &[f64]| bends.last().copied().unwrap_or(layout.centres[a.from]);
     let mut ends: Vec<(f64, *const super::Arrow)> = graph
         .arrows

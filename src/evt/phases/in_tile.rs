@@ -20,7 +20,7 @@
 //! (`device/sm90/exchange.cuh`).
 
 use super::delivery::deliveries;
-use super::{Binding, Part, Prices, Slot, parts};
+use super::{PartBinding, PhasePart, Prices, Slot, parts};
 use crate::evt::{
     Axis, BroadcastClass, Cost, OutputKind, ParameterId, Reduction, ValidOutput, ValidTree, ValueId, ValueKind,
 };
@@ -47,14 +47,14 @@ impl WholeLines {
 pub struct InTile {
     tree: ValidTree,
     lines: WholeLines,
-    parts: Vec<Part>,
+    parts: Vec<PhasePart>,
     /// For every slot of the parts.
-    places: Vec<Place>,
+    places: Vec<SweepPlace>,
 }
 
 /// Where what crosses from sweep to sweep is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SweepPlace {
     /// In the register of this accumulator, by its place among those that a kernel has: an M×N value.
     Register(usize),
     /// Nowhere else: it is an accumulator, by its index in the tree.
@@ -65,11 +65,11 @@ pub(crate) enum Place {
 
 /// The destination of a sweep's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum SweepTarget {
     /// It is stored, or reduced and stored: an output of the whole tree.
     Output(usize),
     /// It crosses to a later sweep.
-    Kept(Place),
+    Kept(SweepPlace),
 }
 
 /// One walk over the elements of a tile.
@@ -78,9 +78,9 @@ pub(crate) struct Sweep<'a> {
     /// The computation, without phases.
     pub(crate) tree: &'a ValidTree,
     /// For every output.
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<SweepTarget>,
     /// Where its parameters behind those of the whole tree are.
-    kept: Vec<Place>,
+    kept: Vec<SweepPlace>,
 }
 
 /// The computation of a kernel with a product.
@@ -97,21 +97,21 @@ pub(crate) struct Computation<'a> {
 impl<'a> Computation<'a> {
     /// One walk over the elements.
     pub(crate) fn of_pass(tree: &'a ValidTree, tail: Option<&'a ValidTree>) -> Self {
-        let targets = (0..tree.outputs().len()).map(Target::Output).collect();
+        let targets = (0..tree.outputs().len()).map(SweepTarget::Output).collect();
         Self { tree, sweeps: vec![Sweep { tree, targets, kept: Vec::new() }], tail }
     }
 }
 
 impl Sweep<'_> {
     /// Where a parameter is that the whole tree doesn't have.
-    pub(crate) fn place(&self, parameter: ParameterId) -> Option<Place> {
+    pub(crate) fn place(&self, parameter: ParameterId) -> Option<SweepPlace> {
         let own = self.tree.parameters().len() - self.kept.len();
         parameter.index().checked_sub(own).and_then(|at| self.kept.get(at)).copied()
     }
 
     /// Whether an element's M×N values are kept in registers by it.
     pub(crate) fn writes_registers(&self) -> bool {
-        self.targets.iter().any(|target| matches!(target, Target::Kept(Place::Register(_))))
+        self.targets.iter().any(|target| matches!(target, SweepTarget::Kept(SweepPlace::Register(_))))
     }
 
     /// Whether it has one value for each line only, so that one element of each is enough.
@@ -121,7 +121,7 @@ impl Sweep<'_> {
                 && matches!(output.class, BroadcastClass::RowVector | BroadcastClass::ColumnVector)
         };
         let outputs = self.tree.outputs();
-        let stored = self.targets.iter().all(|target| matches!(target, Target::Output(_)));
+        let stored = self.targets.iter().all(|target| matches!(target, SweepTarget::Output(_)));
         let alike = outputs.windows(2).all(|pair| pair[0].class == pair[1].class);
         !self.kept.is_empty() && stored && alike && outputs.iter().all(of_line)
     }
@@ -176,18 +176,18 @@ impl InTile {
         Computation { tree: &self.tree, sweeps: self.parts.iter().map(|part| self.sweep(part)).collect(), tail: None }
     }
 
-    fn sweep<'a>(&'a self, part: &'a Part) -> Sweep<'a> {
+    fn sweep<'a>(&'a self, part: &'a PhasePart) -> Sweep<'a> {
         let tree = &part.tree;
-        let place = |binding: &Binding| match binding {
-            Binding::Slot(slot) => Some(self.places[*slot]),
-            Binding::Argument(_) => None,
+        let place = |binding: &PartBinding| match binding {
+            PartBinding::Slot(slot) => Some(self.places[*slot]),
+            PartBinding::Argument(_) => None,
         };
         let target = |output| match part.bindings[tree.output_argument(output)] {
-            Binding::Slot(slot) => Target::Kept(self.places[slot]),
-            Binding::Argument(argument) => {
+            PartBinding::Slot(slot) => SweepTarget::Kept(self.places[slot]),
+            PartBinding::Argument(argument) => {
                 let all = 0..self.tree.outputs().len();
                 let same = all.into_iter().find(|output| self.tree.output_argument(*output) == argument);
-                Target::Output(same.unwrap_or_default())
+                SweepTarget::Output(same.unwrap_or_default())
             }
         };
         let kept = part.bindings[..tree.parameters().len()].iter().filter_map(place).collect();
@@ -209,9 +209,9 @@ fn lines(tree: &ValidTree) -> Option<WholeLines> {
 }
 
 /// The place of every slot; `None` if there are not enough registers.
-fn places(tree: &ValidTree, parts: &[Part], slots: &[Slot]) -> Option<Vec<Place>> {
+fn places(tree: &ValidTree, parts: &[PhasePart], slots: &[Slot]) -> Option<Vec<SweepPlace>> {
     let last_reader = |slot: usize| {
-        let reads = |part: &Part| part.bindings[..part.tree.parameters().len()].contains(&Binding::Slot(slot));
+        let reads = |part: &PhasePart| part.bindings[..part.tree.parameters().len()].contains(&PartBinding::Slot(slot));
         parts.iter().rposition(reads).unwrap_or(0)
     };
     let live: Vec<usize> = tree.live_accumulators().collect();
@@ -220,10 +220,10 @@ fn places(tree: &ValidTree, parts: &[Part], slots: &[Slot]) -> Option<Vec<Place>
     let mut places = vec![None; slots.len()];
     for (slot, of) in slots.iter().enumerate() {
         match tree.value(of.value).kind {
-            ValueKind::Reduce(..) => places[slot] = Some(Place::Line(of.value)),
+            ValueKind::Reduce(..) => places[slot] = Some(SweepPlace::Line(of.value)),
             ValueKind::Accum(i) => {
                 until[live.iter().position(|accumulator| *accumulator == i)?] = last_reader(slot);
-                places[slot] = Some(Place::Accumulator(i));
+                places[slot] = Some(SweepPlace::Accumulator(i));
             }
             _ if of.element.size() > tree.types().accumulator.size() => return None,
             _ => {}
@@ -237,7 +237,7 @@ fn places(tree: &ValidTree, parts: &[Part], slots: &[Slot]) -> Option<Vec<Place>
             let free = until.iter().position(|until| *until <= phase)?;
             // Taken also where this is the last sweep of all.
             until[free] = last_reader(slot).max(phase + 1);
-            places[slot] = Some(Place::Register(free));
+            places[slot] = Some(SweepPlace::Register(free));
         }
     }
     places.into_iter().collect()
@@ -258,15 +258,15 @@ mod tests {
         let targets: Vec<_> = computation.sweeps.iter().map(|sweep| sweep.targets.clone()).collect();
         let line = |name: &str| {
             let (id, _) = tree.enumerate().find(|(_, value)| value.name == name).expect("a value");
-            Target::Kept(Place::Line(id))
+            SweepTarget::Kept(SweepPlace::Line(id))
         };
-        let register = Target::Kept(Place::Register(0));
+        let register = SweepTarget::Kept(SweepPlace::Register(0));
         assert_eq!(
             targets,
             [
                 vec![line("m"), register],
-                vec![Target::Output(1), line("s"), register],
-                vec![Target::Output(0), Target::Output(2)]
+                vec![SweepTarget::Output(1), line("s"), register],
+                vec![SweepTarget::Output(0), SweepTarget::Output(2)]
             ]
         );
         // No reduction is left to be completed in memory.

@@ -36,7 +36,7 @@ mod pass;
 
 pub(crate) use cut::Prices;
 pub(crate) use exponentials::AtInfinity;
-pub(crate) use in_tile::{Computation, Place, Sweep, Target};
+pub(crate) use in_tile::{Computation, Sweep, SweepPlace, SweepTarget};
 pub use in_tile::{InTile, WholeLines};
 pub(crate) use pass::Pass;
 
@@ -49,7 +49,7 @@ pub(crate) struct Phases {
     /// The whole.
     pub(crate) tree: ValidTree,
     /// At least one.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<PhasePart>,
     /// Values that parts leave for later parts.
     pub(crate) slots: Vec<Slot>,
     /// The other way: by sweeps over a tile.
@@ -58,16 +58,16 @@ pub(crate) struct Phases {
 
 /// The computation of one pass over the product.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct PhasePart {
     /// Without phases. Only the first part's has accumulators.
     pub(crate) tree: ValidTree,
     /// The source of each argument of a run of it, in the order of [`ValidTree::argument_names`].
-    pub(crate) bindings: Vec<Binding>,
+    pub(crate) bindings: Vec<PartBinding>,
 }
 
 /// The source of a part's argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Binding {
+pub(crate) enum PartBinding {
     /// An argument of the whole tree.
     Argument(usize),
     /// A slot, by its place in [`Phases::slots`].
@@ -124,8 +124,8 @@ impl Phases {
     /// The parts of a tree; a tree without phases is one part.
     pub(crate) fn of(tree: ValidTree, prices: Prices) -> Self {
         if tree.phases() == 1 {
-            let bindings = (0..tree.argument_names().count()).map(Binding::Argument).collect();
-            let parts = vec![Part { tree: tree.clone(), bindings }];
+            let bindings = (0..tree.argument_names().count()).map(PartBinding::Argument).collect();
+            let parts = vec![PhasePart { tree: tree.clone(), bindings }];
             return Self { parts, slots: Vec::new(), in_tile: None, tree };
         }
         let in_tile = if prices == Prices::GPU { InTile::of(&tree) } else { None };
@@ -169,7 +169,7 @@ impl Phases {
 }
 
 /// The parts of a tree with phases, and their slots.
-fn parts(tree: &ValidTree, prices: Prices) -> (Vec<Part>, Vec<Slot>) {
+fn parts(tree: &ValidTree, prices: Prices) -> (Vec<PhasePart>, Vec<Slot>) {
     let kept = cut::kept(tree, prices);
     let reduced = tree.enumerate().filter(|(_, value)| matches!(value.kind, ValueKind::Reduce(..)));
     let ids = reduced.map(|(id, _)| id).chain(tree.enumerate().map(|(id, _)| id).filter(|id| kept[id.index()]));

@@ -6,22 +6,23 @@ use super::super::{
     ValueKind,
 };
 use super::delivery::{Delivery, deliveries, roots};
-use super::{Binding, Part, Slot};
+use super::{PartBinding, PhasePart, Slot};
 
 /// The slots' name, for places that ask for one; no user gives one.
 const HIDDEN: &str = "kept from one phase to the next";
 
 /// The part of a phase.
-pub(super) fn part(tree: &ValidTree, phase: usize, slots: &[Slot]) -> Part {
+pub(super) fn part(tree: &ValidTree, phase: usize, slots: &[Slot]) -> PhasePart {
     let deliveries = deliveries(tree);
     let mut builder = Builder::new(tree, phase, slots, &deliveries);
-    let bindings = (0..tree.parameters().len()).map(Binding::Argument);
-    let mut bindings: Vec<Binding> = bindings.chain(builder.reads.iter().map(|slot| Binding::Slot(*slot))).collect();
+    let bindings = (0..tree.parameters().len()).map(PartBinding::Argument);
+    let mut bindings: Vec<PartBinding> =
+        bindings.chain(builder.reads.iter().map(|slot| PartBinding::Slot(*slot))).collect();
     for (i, delivery) in deliveries.iter().enumerate().filter(|(_, delivery)| delivery.phase == phase) {
         let output = &tree.outputs()[i];
         builder.output(delivery.value, ValidOutput { kind: delivery.kind, ..output.clone() });
         if output.parameter.is_none() {
-            bindings.push(Binding::Argument(tree.output_argument(i)));
+            bindings.push(PartBinding::Argument(tree.output_argument(i)));
         }
     }
     for (place, slot) in slots.iter().enumerate() {
@@ -37,9 +38,9 @@ pub(super) fn part(tree: &ValidTree, phase: usize, slots: &[Slot]) -> Part {
             of,
             ValidOutput { name: HIDDEN, value: of, kind, class, element, packed: false, parameter: None, site },
         );
-        bindings.push(Binding::Slot(place));
+        bindings.push(PartBinding::Slot(place));
     }
-    Part { tree: builder.finish(), bindings }
+    PhasePart { tree: builder.finish(), bindings }
 }
 
 struct Builder<'a> {

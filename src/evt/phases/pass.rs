@@ -1,7 +1,7 @@
 //! The parts that run in one launch.
 
 use super::super::{Axis, BroadcastClass, Reduction, ValidOutput, ValueKind};
-use super::{Binding, Computation, Part, Phases};
+use super::{Computation, PartBinding, PhasePart, Phases};
 
 /// The computation of one launch: a part, and after it perhaps one that has vectors only.
 ///
@@ -10,8 +10,8 @@ use super::{Binding, Computation, Part, Phases};
 /// reductions before it needs no launch of its own: it is the *tail* of theirs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass<'a> {
-    pub(crate) part: &'a Part,
-    pub(crate) tail: Option<&'a Part>,
+    pub(crate) part: &'a PhasePart,
+    pub(crate) tail: Option<&'a PhasePart>,
 }
 
 impl<'a> Pass<'a> {
@@ -40,12 +40,12 @@ impl Phases {
         Pass { part, tail: self.parts.get(1).filter(|tail| self.is_tail(part, tail)) }
     }
 
-    fn is_tail(&self, part: &Part, tail: &Part) -> bool {
+    fn is_tail(&self, part: &PhasePart, tail: &PhasePart) -> bool {
         let Some(axis) = tail.along() else { return false };
         let written = &part.bindings[part.tree.parameters().len()..];
         let reads = &tail.bindings[tail.tree.parameters().len()..];
         let own = tail.bindings[..tail.tree.parameters().len()].iter().filter(|binding| written.contains(binding));
-        reads.iter().all(|binding| matches!(binding, Binding::Argument(_)))
+        reads.iter().all(|binding| matches!(binding, PartBinding::Argument(_)))
             && own.filter_map(|binding| self.reduction(binding)).all(|reduction| {
                 let Reduction { axis: of, batch, .. } = reduction;
                 of == axis && !batch
@@ -53,8 +53,8 @@ impl Phases {
     }
 
     /// The reduction whose result an argument is.
-    fn reduction(&self, binding: &Binding) -> Option<Reduction> {
-        let Binding::Slot(slot) = binding else { return None };
+    fn reduction(&self, binding: &PartBinding) -> Option<Reduction> {
+        let PartBinding::Slot(slot) = binding else { return None };
         match self.tree.value(self.slots[*slot].value).kind {
             ValueKind::Reduce(reduction, _) => Some(reduction),
             _ => None,
@@ -62,7 +62,7 @@ impl Phases {
     }
 }
 
-impl Part {
+impl PhasePart {
     /// The axis of the reductions that the part's vectors extend like, if it has vectors of one class only.
     fn along(&self) -> Option<Axis> {
         let outputs = self.tree.outputs();

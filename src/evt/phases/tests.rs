@@ -60,9 +60,9 @@ fn described(tree: &ValidTree) -> Vec<String> {
 
 fn described_for(tree: &ValidTree, prices: Prices) -> Vec<String> {
     let phases = Phases::of(tree.clone(), prices);
-    let name = |binding: &Binding| match binding {
-        Binding::Slot(slot) => Some(phases.slots[*slot].name.clone()),
-        Binding::Argument(_) => None,
+    let name = |binding: &PartBinding| match binding {
+        PartBinding::Slot(slot) => Some(phases.slots[*slot].name.clone()),
+        PartBinding::Argument(_) => None,
     };
     phases
         .parts
@@ -71,7 +71,7 @@ fn described_for(tree: &ValidTree, prices: Prices) -> Vec<String> {
             let (reads, writes) = part.bindings.split_at(part.tree.parameters().len());
             let given: Vec<&str> =
                 part.tree.outputs().iter().map(|o| o.name).filter(|name| !name.contains(' ')).collect();
-            let list = |bindings: &[Binding]| bindings.iter().filter_map(name).collect::<Vec<_>>().join(" ");
+            let list = |bindings: &[PartBinding]| bindings.iter().filter_map(name).collect::<Vec<_>>().join(" ");
             format!("reads {}; keeps {}; gives {}", list(reads), list(writes), given.join(" "))
         })
         .collect()
@@ -170,7 +170,7 @@ fn what_is_overwritten_is_kept() {
 fn vectors_are_the_tail_of_their_reductions() {
     let launches = |tree: &ValidTree| -> Vec<(usize, bool)> {
         let phases = Phases::of(tree.clone(), Prices::GPU);
-        let place = |part: &Part| phases.parts.iter().position(|other| other == part).expect("a part");
+        let place = |part: &PhasePart| phases.parts.iter().position(|other| other == part).expect("a part");
         phases.passes().iter().map(|pass| (place(pass.part), pass.tail.is_some())).collect()
     };
     // In its second phase only the sums are given, but there are sums of M×N squares too.

@@ -56,7 +56,7 @@ impl Subject {
 
 /// The store's knowledge of a subject.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum StoredChoice {
     /// There is no entry.
     Nothing,
     /// The fastest candidate, and its time in microseconds.
@@ -77,27 +77,27 @@ impl Store {
 
     /// The store in the folder of a cache.
     /// Looks a subject up. The winner must be one of `candidates`, so an entry can't make anything else run.
-    pub(crate) fn find(&self, subject: &Subject, candidates: &[Candidate]) -> Found {
-        let Some(content) = self.0.load(subject.key()) else { return Found::Nothing };
-        let Ok(text) = String::from_utf8(content) else { return Found::Ignored("it is not text".to_owned()) };
+    pub(crate) fn find(&self, subject: &Subject, candidates: &[Candidate]) -> StoredChoice {
+        let Some(content) = self.0.load(subject.key()) else { return StoredChoice::Nothing };
+        let Ok(text) = String::from_utf8(content) else { return StoredChoice::Ignored("it is not text".to_owned()) };
         let mut lines = text.lines();
         for (what, now) in &subject.by {
             let line = lines.next().unwrap_or_default();
             match line.split_once(' ') {
                 Some((name, then)) if name == *what && then == now => {}
                 Some((name, then)) if name == *what => {
-                    return Found::Ignored(format!("it was made with {what} {then}, and this is {now}"));
+                    return StoredChoice::Ignored(format!("it was made with {what} {then}, and this is {now}"));
                 }
-                _ => return Found::Ignored(format!("it does not say which {what} it was made with")),
+                _ => return StoredChoice::Ignored(format!("it does not say which {what} it was made with")),
             }
         }
         let (kernel, time) = (lines.next().unwrap_or_default(), lines.next().and_then(|time| time.parse().ok()));
         let Some(time) = time.filter(|time: &f64| time.is_finite() && *time > 0.0) else {
-            return Found::Ignored("it holds no time".to_owned());
+            return StoredChoice::Ignored("it holds no time".to_owned());
         };
         match candidates.iter().find(|candidate| description(candidate) == kernel) {
-            Some(winner) => Found::Winner(Box::new(winner.clone()), time),
-            None => Found::Ignored("its kernel is not a candidate any more".to_owned()),
+            Some(winner) => StoredChoice::Winner(Box::new(winner.clone()), time),
+            None => StoredChoice::Ignored("its kernel is not a candidate any more".to_owned()),
         }
     }
 
@@ -161,12 +161,12 @@ mod tests {
         let (store, _folder) = store("found");
         let all = candidates();
         let winner = all.iter().find(|c| c.split_k != SplitK::None).expect("some candidate splits");
-        assert_eq!(store.find(&subject("A100", "1"), &all), Found::Nothing);
+        assert_eq!(store.find(&subject("A100", "1"), &all), StoredChoice::Nothing);
         store.note(&subject("A100", "1"), winner, 12.5).unwrap();
-        assert_eq!(store.find(&subject("A100", "1"), &all), Found::Winner(Box::new(winner.clone()), 12.5));
-        assert_eq!(store.find(&subject("H100", "1"), &all), Found::Nothing);
+        assert_eq!(store.find(&subject("A100", "1"), &all), StoredChoice::Winner(Box::new(winner.clone()), 12.5));
+        assert_eq!(store.find(&subject("H100", "1"), &all), StoredChoice::Nothing);
         store.note(&subject("A100", "1"), &all[0], 11.0).unwrap();
-        assert_eq!(store.find(&subject("A100", "1"), &all), Found::Winner(Box::new(all[0].clone()), 11.0));
+        assert_eq!(store.find(&subject("A100", "1"), &all), StoredChoice::Winner(Box::new(all[0].clone()), 11.0));
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let all = candidates();
         store.note(&subject("A100", "1"), &all[1], 12.5).unwrap();
         let ignored = |found| match found {
-            Found::Ignored(reason) => reason,
+            StoredChoice::Ignored(reason) => reason,
             other => panic!("{other:?}"),
         };
         let reason = ignored(store.find(&subject("A100", "2"), &all));
@@ -195,7 +195,7 @@ mod tests {
         for file in std::fs::read_dir(store.0.folder()).unwrap() {
             std::fs::write(file.unwrap().path(), b"EPILOG").unwrap();
         }
-        assert_eq!(store.find(&subject("A100", "1"), &all), Found::Nothing);
+        assert_eq!(store.find(&subject("A100", "1"), &all), StoredChoice::Nothing);
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
                 scope.spawn(move || {
                     for j in 0..20 {
                         store.note(&subject("A100", "1"), &all[(i + j) % 4], 1.0 + i as f64).unwrap();
-                        assert!(matches!(store.find(&subject("A100", "1"), all), Found::Winner(..)));
+                        assert!(matches!(store.find(&subject("A100", "1"), all), StoredChoice::Winner(..)));
                     }
                 });
             }

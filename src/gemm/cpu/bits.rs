@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::element::{Arithmetic, View};
-use super::strip::{Block, Bound};
+use super::strip::{BoundStrips, StripBlock};
 use super::tile::Tile;
 use crate::evt::BroadcastClass;
 
@@ -18,12 +18,12 @@ fn bytes(tile: &Tile, width: usize) -> impl Iterator<Item = (usize, std::ops::Ra
     })
 }
 
-impl<T: Arithmetic> Bound<'_, T> {
+impl<T: Arithmetic> BoundStrips<'_, T> {
     /// Fills a register with the truth values of a block.
     ///
     /// # Safety
     /// The view must be of bytes that reach every column of the tile, which no thread writes meanwhile.
-    pub(super) unsafe fn load_bits(view: &View, tile: &Tile, block: &Block, to: &mut [T]) {
+    pub(super) unsafe fn load_bits(view: &View, tile: &Tile, block: &StripBlock, to: &mut [T]) {
         for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
             let m = tile.rows.start + block.first + i;
             for (byte, bits, columns) in bytes(tile, block.width) {
@@ -40,7 +40,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     ///
     /// # Safety
     /// As for [`load_bits`](Self::load_bits), and other threads may only store other columns meanwhile.
-    pub(super) unsafe fn store_bits(&self, view: &View, tile: &Tile, block: &Block, from: &[T]) {
+    pub(super) unsafe fn store_bits(&self, view: &View, tile: &Tile, block: &StripBlock, from: &[T]) {
         if !Self::stores(view, BroadcastClass::Tensor, tile) {
             return;
         }

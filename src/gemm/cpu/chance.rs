@@ -1,7 +1,7 @@
 //! Random numbers of a block's elements, one row of the generator (`simd/philox.rs`) at a time.
 
 use super::element::{Arithmetic, View};
-use super::strip::{Block, Bound};
+use super::strip::{BoundStrips, StripBlock};
 use super::tile::Tile;
 use crate::evt::ParameterId;
 use crate::simd::philox;
@@ -9,7 +9,7 @@ use crate::simd::philox;
 /// A seed and an offset that the host gives, as memory, which lives until the run ends.
 pub(super) type Given = [i64; 2];
 
-impl<T: Arithmetic> Bound<'_, T> {
+impl<T: Arithmetic> BoundStrips<'_, T> {
     /// Fills a register with the numbers of a block.
     ///
     /// # Safety
@@ -18,7 +18,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         &self,
         (parameter, stream): (ParameterId, u32),
         tile: &Tile,
-        block: &Block,
+        block: &StripBlock,
         to: &mut [T],
     ) {
         let view: &View = &self.parameters[parameter.index()];

@@ -19,7 +19,7 @@ pub(super) type Id = usize;
 
 /// How a value is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind<T> {
+pub(super) enum LoweredKind<T> {
     /// An accumulator.
     Accum(usize),
     /// A parameter read from memory.
@@ -36,7 +36,7 @@ pub(super) enum Kind<T> {
     Compute(Operation, [Id; 3]),
 }
 
-impl<T: Copy> Kind<T> {
+impl<T: Copy> LoweredKind<T> {
     fn compute(operation: Operation, operands: &[Id]) -> Self {
         let operand = |i: usize| operands.get(i).copied().unwrap_or(operands[0]);
         Self::Compute(operation, [operand(0), operand(1), operand(2)])
@@ -60,15 +60,15 @@ impl<T: Copy> Kind<T> {
     }
 
     /// This kind with other values, and with constants of another type.
-    pub(super) fn with<U>(self, f: impl Fn(Id) -> Id, constant: impl Fn(T) -> U) -> Kind<U> {
+    pub(super) fn with<U>(self, f: impl Fn(Id) -> Id, constant: impl Fn(T) -> U) -> LoweredKind<U> {
         match self {
-            Self::Accum(i) => Kind::Accum(i),
-            Self::Parameter(parameter) => Kind::Parameter(parameter),
-            Self::Constant(x) => Kind::Constant(constant(x)),
-            Self::Integer(x) => Kind::Integer(x),
-            Self::Position(position) => Kind::Position(position),
-            Self::Random(seed, stream) => Kind::Random(seed, stream),
-            Self::Compute(operation, operands) => Kind::Compute(operation, operands.map(f)),
+            Self::Accum(i) => LoweredKind::Accum(i),
+            Self::Parameter(parameter) => LoweredKind::Parameter(parameter),
+            Self::Constant(x) => LoweredKind::Constant(constant(x)),
+            Self::Integer(x) => LoweredKind::Integer(x),
+            Self::Position(position) => LoweredKind::Position(position),
+            Self::Random(seed, stream) => LoweredKind::Random(seed, stream),
+            Self::Compute(operation, operands) => LoweredKind::Compute(operation, operands.map(f)),
         }
     }
 }
@@ -76,7 +76,7 @@ impl<T: Copy> Kind<T> {
 /// A value, and the class of its extent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value<T> {
-    pub(super) kind: Kind<T>,
+    pub(super) kind: LoweredKind<T>,
     pub(super) class: BroadcastClass,
     /// Whether it is an integer; truth values are the numbers 0 and 1.
     pub(super) integer: bool,
@@ -98,32 +98,32 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
     for value in tree.values() {
         let at = |id: &crate::evt::ValueId| became[id.index()];
         let id = match &value.kind {
-            ValueKind::Accum(i) => builder.push(Kind::Accum(*i), BroadcastClass::Tensor),
+            ValueKind::Accum(i) => builder.push(LoweredKind::Accum(*i), BroadcastClass::Tensor),
             ValueKind::Literal(x) => builder.constant(T::from_f64(*x)),
-            ValueKind::Integer(x) => builder.push_integer(Kind::Integer(*x), BroadcastClass::Scalar),
-            ValueKind::Position(position) => builder.push_integer(Kind::Position(*position), value.class),
+            ValueKind::Integer(x) => builder.push_integer(LoweredKind::Integer(*x), BroadcastClass::Scalar),
+            ValueKind::Position(position) => builder.push_integer(LoweredKind::Position(*position), value.class),
             ValueKind::Random(seed, stream) => match tree.value(*seed).kind {
                 ValueKind::Broadcast(parameter) => {
-                    builder.push(Kind::Random(parameter, *stream), BroadcastClass::Tensor)
+                    builder.push(LoweredKind::Random(parameter, *stream), BroadcastClass::Tensor)
                 }
                 _ => {
                     debug_assert!(false, "a seed is a parameter");
                     builder.constant(T::from_f64(f64::NAN))
                 }
             },
-            ValueKind::ToReal(x) => builder.push(Kind::compute(Operation::Cast(T::OWN), &[at(x)]), value.class),
+            ValueKind::ToReal(x) => builder.push(LoweredKind::compute(Operation::Cast(T::OWN), &[at(x)]), value.class),
             ValueKind::Logic(logic, operands) => {
                 let operands: Vec<Id> = operands.iter().map(at).collect();
                 builder.logic(*logic, &operands)
             }
             ValueKind::Load(p) | ValueKind::Broadcast(p) if matches!(value.ty, ValueType::Integer(_)) => {
-                builder.push_integer(Kind::Parameter(*p), value.class)
+                builder.push_integer(LoweredKind::Parameter(*p), value.class)
             }
-            ValueKind::Load(p) => builder.push(Kind::Parameter(*p), BroadcastClass::Tensor),
+            ValueKind::Load(p) => builder.push(LoweredKind::Parameter(*p), BroadcastClass::Tensor),
             ValueKind::Broadcast(p) if tree.parameter(*p).class == crate::evt::ParameterClass::Scalar => {
                 builder.constant(T::from_f64(scalars[p.index()]))
             }
-            ValueKind::Broadcast(p) => builder.push(Kind::Parameter(*p), value.class),
+            ValueKind::Broadcast(p) => builder.push(LoweredKind::Parameter(*p), value.class),
             ValueKind::Apply(op, operands) => {
                 let operands: Vec<Id> = operands.iter().map(at).collect();
                 builder.apply(*op, &operands)
@@ -150,7 +150,7 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
 pub(super) fn lower_functions<T: Arithmetic>(functions: &[Function], parameters: usize) -> Lowered<T> {
     let mut builder = Builder { values: Vec::new(), known: HashMap::new() };
     let operands: Vec<Id> =
-        (0..parameters).map(|parameter| builder.push(Kind::Accum(parameter), BroadcastClass::Tensor)).collect();
+        (0..parameters).map(|parameter| builder.push(LoweredKind::Accum(parameter), BroadcastClass::Tensor)).collect();
     let outputs = functions.iter().map(|function| builder.call(function, &operands)).collect();
     Lowered { values: builder.values, outputs }.without_unused()
 }
@@ -162,12 +162,12 @@ struct Builder<T> {
 }
 
 impl<T: Arithmetic> Builder<T> {
-    fn push(&mut self, kind: Kind<T>, class: BroadcastClass) -> Id {
+    fn push(&mut self, kind: LoweredKind<T>, class: BroadcastClass) -> Id {
         self.values.push(Value { kind, class, integer: false });
         self.values.len() - 1
     }
 
-    fn push_integer(&mut self, kind: Kind<T>, class: BroadcastClass) -> Id {
+    fn push_integer(&mut self, kind: LoweredKind<T>, class: BroadcastClass) -> Id {
         self.values.push(Value { kind, class, integer: true });
         self.values.len() - 1
     }
@@ -177,14 +177,14 @@ impl<T: Arithmetic> Builder<T> {
         if let Some(&id) = self.known.get(&bits) {
             return id;
         }
-        let id = self.push(Kind::Constant(x), BroadcastClass::Scalar);
+        let id = self.push(LoweredKind::Constant(x), BroadcastClass::Scalar);
         self.known.insert(bits, id);
         id
     }
 
     fn value_of(&self, id: Id) -> Option<T> {
         match self.values[id].kind {
-            Kind::Constant(x) => Some(x),
+            LoweredKind::Constant(x) => Some(x),
             _ => None,
         }
     }
@@ -207,16 +207,16 @@ impl<T: Arithmetic> Builder<T> {
         let class = operands.iter().fold(BroadcastClass::Scalar, |class, &id| class.join(self.values[id].class));
         let of_integers = operands.last().is_some_and(|&id| self.values[id].integer);
         let is_comparison = matches!(operation, Operation::Apply(op) if op.is_comparison());
-        let kind = Kind::compute(operation, operands);
+        let kind = LoweredKind::compute(operation, operands);
         if of_integers && !is_comparison { self.push_integer(kind, class) } else { self.push(kind, class) }
     }
 
     /// `h + h · tanh(u)`, as at the end of GELU's approximation, as `h · (2 / (1 + exp(-2u)))`: half as many
     /// instructions, and no cancellation. `None` for another sum, and if an infinite `h` could give another result.
     fn half_of_sigmoid(&mut self, half: Id, rest: Id) -> Option<Id> {
-        let Kind::Compute(Operation::Apply(Op::Mul), [x, y, _]) = self.values[rest].kind else { return None };
+        let LoweredKind::Compute(Operation::Apply(Op::Mul), [x, y, _]) = self.values[rest].kind else { return None };
         let of_tanh = |factor: Id, tanh: Id| match self.values[tanh].kind {
-            Kind::Compute(Operation::Apply(Op::Tanh), [u, ..]) if factor == half => Some(u),
+            LoweredKind::Compute(Operation::Apply(Op::Tanh), [u, ..]) if factor == half => Some(u),
             _ => None,
         };
         let u = of_tanh(x, y).or_else(|| of_tanh(y, x)).filter(|u| self.is_same_at_infinity(half, *u))?;
@@ -232,8 +232,8 @@ impl<T: Arithmetic> Builder<T> {
     fn is_same_at_infinity(&self, half: Id, u: Id) -> bool {
         let is_small = |id: Id| self.value_of(id).is_some_and(|part| part.to_f64().abs() <= 1.0);
         let whole = match self.values[half].kind {
-            Kind::Compute(Operation::Apply(Op::Mul), [part, x, _]) if is_small(part) => x,
-            Kind::Compute(Operation::Apply(Op::Mul), [x, part, _]) if is_small(part) => x,
+            LoweredKind::Compute(Operation::Apply(Op::Mul), [part, x, _]) if is_small(part) => x,
+            LoweredKind::Compute(Operation::Apply(Op::Mul), [x, part, _]) if is_small(part) => x,
             _ => half,
         };
         [f64::INFINITY, f64::NEG_INFINITY].into_iter().all(|limit| {
@@ -253,7 +253,7 @@ impl<T: Arithmetic> Builder<T> {
             let operands: Option<Vec<T>> = kind.operands().iter().map(|&operand| at[operand]).collect();
             at.push(match (kind, operands) {
                 _ if id == whole => Some(number),
-                (Kind::Compute(operation, _), Some(operands)) => Some(evaluate(operation, &operands)),
+                (LoweredKind::Compute(operation, _), Some(operands)) => Some(evaluate(operation, &operands)),
                 _ => self.value_of(id),
             });
         }
@@ -324,7 +324,7 @@ impl<T: Copy> Lowered<T> {
     /// The accumulators that it reads, in order.
     pub(super) fn accumulators(&self) -> Vec<usize> {
         let read = self.values.iter().filter_map(|value| match value.kind {
-            Kind::Accum(i) => Some(i),
+            LoweredKind::Accum(i) => Some(i),
             _ => None,
         });
         let mut read: Vec<usize> = read.collect();
@@ -373,7 +373,7 @@ mod tests {
                 lowered
                     .values
                     .iter()
-                    .any(|value| matches!(value.kind, Kind::Compute(Operation::Apply(of), _) if of == op))
+                    .any(|value| matches!(value.kind, LoweredKind::Compute(Operation::Apply(of), _) if of == op))
             };
             assert!(has(exponential) && !has(Op::Tanh), "{lowered:?}");
         }
@@ -388,7 +388,10 @@ mod tests {
         }
         let lowered = lower_functions::<f32>(std::slice::from_ref(scaled::function()), 2);
         assert!(
-            lowered.values.iter().any(|value| matches!(value.kind, Kind::Compute(Operation::Apply(Op::Tanh), _))),
+            lowered
+                .values
+                .iter()
+                .any(|value| matches!(value.kind, LoweredKind::Compute(Operation::Apply(Op::Tanh), _))),
             "{lowered:?}"
         );
     }

@@ -20,7 +20,7 @@ pub(super) enum Method {
     /// Rows of B, widened in registers.
     WidenedRows,
     /// Dot products along K of a few rows with columns of B, or of a few columns with rows of A, widened in registers.
-    WidenedDots(Operand),
+    WidenedDots(WidenedOperand),
     /// One row: B's rows in place.
     Row,
     /// Few rows: dot products along K.
@@ -44,14 +44,14 @@ pub(super) enum WordType {
 
 /// The operand that is widened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
+pub(super) enum WidenedOperand {
     A,
     B,
 }
 
 /// An operand in memory: its type, and whether it is contiguous along K, and across it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct MethodLayout {
     pub(super) element: ElementType,
     pub(super) along_k: bool,
     pub(super) across: bool,
@@ -59,12 +59,12 @@ pub(super) struct Layout {
 
 /// A tile, as far as the choice depends on it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Case {
+pub(super) struct MethodCase {
     pub(super) rows: usize,
     pub(super) columns: usize,
     /// Patches are contiguous in no direction.
-    pub(super) a: Layout,
-    pub(super) b: Layout,
+    pub(super) a: MethodLayout,
+    pub(super) b: MethodLayout,
     pub(super) has_patches: bool,
     /// The words of the operands; `None` if this CPU multiplies none of them.
     pub(super) words: Option<WordType>,
@@ -101,12 +101,12 @@ const MANY: usize = 96;
 
 impl Method {
     /// The fastest method.
-    pub(super) fn of(case: &Case, cpu: &Cpu) -> Self {
+    pub(super) fn of(case: &MethodCase, cpu: &Cpu) -> Self {
         use WordType::{Bf16, F32, F32ByAvx2, SignedByUnsigned, UnsignedBySigned};
-        let &Case { rows, columns, a, b, words, general, .. } = case;
+        let &MethodCase { rows, columns, a, b, words, general, .. } = case;
         let along_k = a.along_k && b.along_k;
         let many = |few: usize| b.along_k && case.is_alone && few < rows && rows < MANY;
-        let is_half = |of: Layout| of.along_k && matches!(of.element, ElementType::BF16 | ElementType::F16);
+        let is_half = |of: MethodLayout| of.along_k && matches!(of.element, ElementType::BF16 | ElementType::F16);
         match words {
             // words                                    A, B          rows, columns
             Some(words) if case.is_prepacked || case.has_patches => Self::Panels(words),
@@ -122,8 +122,8 @@ impl Method {
             _ if b.across && cpu.widens_rows(b.element, rows, columns) => Self::WidenedRows,
             // For few rows packing takes more time than it saves.
             Some(words) if rows > FEW => Self::Panels(words),
-            _ if is_half(b) && rows <= cpu.most_widened_dots => Self::WidenedDots(Operand::B),
-            _ if is_half(a) && columns <= cpu.most_widened_dots => Self::WidenedDots(Operand::A),
+            _ if is_half(b) && rows <= cpu.most_widened_dots => Self::WidenedDots(WidenedOperand::B),
+            _ if is_half(a) && columns <= cpu.most_widened_dots => Self::WidenedDots(WidenedOperand::A),
             _ => general,
         }
     }
@@ -200,8 +200,8 @@ mod tests {
     /// The methods of the CPUs above, of operands that are contiguous along K or across it.
     fn methods(element: ElementType, [a_along_k, b_along_k]: [bool; 2], rows: usize) -> [Method; 4] {
         [BASELINE, AVX2, AVX512, AMX].map(|cpu| {
-            let layout = |along_k: bool| Layout { element, along_k, across: !along_k };
-            let case = Case {
+            let layout = |along_k: bool| MethodLayout { element, along_k, across: !along_k };
+            let case = MethodCase {
                 rows,
                 columns: 512,
                 a: layout(a_along_k),
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(methods(F32, rows, 4), [ByRows, ByRows, WidenedRows, WidenedRows]);
         assert_eq!(methods(F32, rows, 40), [ByColumns, Panels(F32ByAvx2), WidenedRows, WidenedRows]);
         assert_eq!(methods(F32, rows, 100), [ByRows, Panels(F32ByAvx2), Panels(Word), Panels(Word)]);
-        let widened = WidenedDots(Operand::B);
+        let widened = WidenedDots(WidenedOperand::B);
         assert_eq!(methods(BF16, along_k, 4), [Dots, widened, WordDots(Bf16), WordDots(Bf16)]);
         assert_eq!(methods(BF16, along_k, 8), [Dots, Dots, WordDots(Bf16), Transposed(Bf16)]);
         assert_eq!(methods(BF16, rows, 8), [ByRows, WidenedRows, PairedRows, Panels(Bf16)]);

@@ -65,12 +65,12 @@ use self::programs::{Prepared, Typed, Worker};
 use self::reduce::Results;
 pub(crate) use self::rounded::rounded;
 use self::slots::SlotMemory;
-use self::strip::Bound;
+use self::strip::BoundStrips;
 use self::tile::{Extents, Tile, Tiles, Turns};
 pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
-use crate::evt::{Axis, Binding, BroadcastClass, Form, OutputKind, ParameterClass, Part, Phases, ValidTree};
+use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, PartBinding, PhasePart, Phases, ValidTree};
 use crate::gemm::problem::digits::{BatchAxes, has_digits, shape_of};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Grouping, WholePanels};
@@ -326,10 +326,10 @@ impl Whole<'_> {
     }
 
     /// A part, with the memory of its arguments.
-    fn part<'a>(&'a self, part: &'a Part, slots: &[View]) -> Run<'a> {
+    fn part<'a>(&'a self, part: &'a PhasePart, slots: &[View]) -> Run<'a> {
         let view = |argument: usize| match part.bindings[argument] {
-            Binding::Argument(i) => self.views[i],
-            Binding::Slot(i) => slots[i],
+            PartBinding::Argument(i) => self.views[i],
+            PartBinding::Slot(i) => slots[i],
         };
         let (tree, extents) = (&part.tree, self.extents);
         let parameters = (0..tree.parameters().len()).map(view).collect();
@@ -353,9 +353,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn bound<'r, T: Arithmetic>(&'r self, program: &'r Program<T>, machine: Option<&'r Machine>) -> Bound<'r, T> {
+    fn bound<'r, T: Arithmetic>(&'r self, program: &'r Program<T>, machine: Option<&'r Machine>) -> BoundStrips<'r, T> {
         let (parameters, outputs, extents) = (&self.parameters, &self.outputs, self.extents);
-        Bound { tree: self.tree, program, machine, parameters, outputs, extents }
+        BoundStrips { tree: self.tree, program, machine, parameters, outputs, extents }
     }
 
     /// The machine code of the part, if it pays.
@@ -384,7 +384,7 @@ impl Run<'_> {
     }
 
     /// Computes a tile; gives its part of every reduction.
-    fn tile<T: Arithmetic>(&self, bound: &Bound<'_, T>, tile: &Tile, worker: &mut Worker<T>) -> Vec<Vec<f64>> {
+    fn tile<T: Arithmetic>(&self, bound: &BoundStrips<'_, T>, tile: &Tile, worker: &mut Worker<T>) -> Vec<Vec<f64>> {
         let Worker { frame, panels, .. } = worker;
         // SAFETY: `execute`'s caller has checked that the shapes are those of the product, so the views reach every
         // element of every tile; the locks keep others out; tiles don't overlap and outputs neither.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::element::Arithmetic;
 use super::exponentials;
-use super::lower::{Kind, lower_functions};
+use super::lower::{LoweredKind, lower_functions};
 use crate::evt::{AtInfinity, Axis, Reducer};
 use crate::exhaustion::resize;
 use crate::expr::Function;
@@ -174,7 +174,7 @@ impl Own {
 #[derive(Clone, Debug, PartialEq)]
 struct Formulas {
     /// Operands before users; an accumulator is a parameter.
-    values: Vec<Kind<f64>>,
+    values: Vec<LoweredKind<f64>>,
     results: Vec<usize>,
 }
 
@@ -183,7 +183,7 @@ type Registers = Vec<Row>;
 impl Formulas {
     fn of<T: Arithmetic>(functions: &[Function], parameters: usize) -> Self {
         let lowered = lower_functions::<T>(functions, parameters);
-        let mut values: Vec<Kind<f64>> = Vec::new();
+        let mut values: Vec<LoweredKind<f64>> = Vec::new();
         let mut became: Vec<usize> = Vec::with_capacity(lowered.values.len());
         for value in &lowered.values {
             let kind = value.kind.with(|id| became[id], T::to_f64);
@@ -203,15 +203,18 @@ impl Formulas {
             let (before, rest) = registers.split_at_mut(i);
             let (to, of) = (&mut rest[0][..n], |id: usize| &before[id][..n]);
             match *kind {
-                Kind::Accum(parameter) => to.copy_from_slice(operands[parameter]),
-                Kind::Constant(x) => to.fill(x),
-                Kind::Compute(operation, _) => {
+                LoweredKind::Accum(parameter) => to.copy_from_slice(operands[parameter]),
+                LoweredKind::Constant(x) => to.fill(x),
+                LoweredKind::Compute(operation, _) => {
                     let of: SmallVec<[Lanes<'_>; 3]> = kind.operands().iter().map(|id| f64::lanes(of(*id))).collect();
                     let done = compute(operation, LanesMut::F64(to), &of);
                     debug_assert!(done.is_ok(), "no division of integers");
                 }
                 // Functions of numbers have none.
-                Kind::Parameter(_) | Kind::Integer(_) | Kind::Position(_) | Kind::Random(..) => {
+                LoweredKind::Parameter(_)
+                | LoweredKind::Integer(_)
+                | LoweredKind::Position(_)
+                | LoweredKind::Random(..) => {
                     debug_assert!(false, "{kind:?} in a function of numbers");
                     to.fill(f64::NAN);
                 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use epilogue_runtime::{DeviceTensor, HostAccess};
 
 use super::kernel::words::{
-    Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, SignedByUnsigned, Source, UnsignedBySigned, Words, pack,
+    Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, PackedFrom, SignedByUnsigned, UnsignedBySigned, Words, pack,
     panel_words,
 };
 use super::method::{Cpu, WordType};
@@ -64,7 +64,7 @@ unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, 
                 let (panel, rest) = to.split_at_mut(panel_words(wide, depth.div_ceil(W::ELEMENTS)));
                 let [_, along, across] = view.strides;
                 let from =
-                    Source { pointer: view.at(matrix, first, column), along: along * size, across: across * size };
+                    PackedFrom { pointer: view.at(matrix, first, column), along: along * size, across: across * size };
                 // SAFETY: the caller's promise; the tensor has these elements.
                 let Contents { least, are_finite } = unsafe { pack::<W>(from, depth, wide, flipped, panel) };
                 contents.push((least.bits(), are_finite));

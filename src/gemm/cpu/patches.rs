@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::element::{Arithmetic, View};
 #[cfg(target_arch = "x86_64")]
-use super::kernel::words::{Contents, Panels, Rows, Run, Words, block};
+use super::kernel::words::{Contents, Panels, WordRows, WordRun, Words, block};
 use super::place::PatchPlace;
 use super::spread::spread_stretches;
 #[cfg(target_arch = "x86_64")]
@@ -169,7 +169,7 @@ pub(super) unsafe fn by_patches<W: Words>(
     const GAP: usize = 16;
     let (words, bytes) = (depth.len().div_ceil(W::ELEMENTS), 4 / W::ELEMENTS);
     let b = Panels { words: of_b, deep: words };
-    let multiply = |a: &[Rows<'_>], to: &mut [W::Sum]| {
+    let multiply = |a: &[WordRows<'_>], to: &mut [W::Sum]| {
         // SAFETY: `a` has its words, by the caller's promise or in the memory; the CPU multiplies words of this type.
         unsafe {
             let least = block::<W>(columns, a, b, (to, columns, adds));
@@ -196,7 +196,7 @@ pub(super) unsafe fn by_patches<W: Words>(
             place = place.next(patches);
         }
         let starts: SmallVec<[_; HIGH]> = block_of_a.chunks_exact(pitch).map(|line| line.as_ptr().cast()).collect();
-        if !multiply(&[Rows::all(&starts, &[Run::of(words)], 4)], &mut to[first * columns..]) {
+        if !multiply(&[WordRows::all(&starts, &[WordRun::of(words)], 4)], &mut to[first * columns..]) {
             return false;
         }
     }

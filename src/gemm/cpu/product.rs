@@ -12,7 +12,7 @@ use super::element::{Arithmetic, View};
 use super::kernel::{self, General, Matrix, Written, dots, general, row, transpose};
 #[cfg(not(target_arch = "x86_64"))]
 use super::method::WordType;
-use super::method::{Case, Cpu, Layout, Method};
+use super::method::{Cpu, Method, MethodCase, MethodLayout};
 use super::patches::gather;
 use super::tile::{Extents, Tile};
 use crate::ElementType;
@@ -237,13 +237,16 @@ impl Product<'_> {
     }
 
     /// The case of a tile of floats or integers.
-    pub(super) fn case(&self, tile: &Tile, depth: &Range<usize>) -> Case {
+    pub(super) fn case(&self, tile: &Tile, depth: &Range<usize>) -> MethodCase {
         let words = Cpu::this().words(self.a.element, self.b.element).filter(|_| !self.has_columns());
-        let layout =
-            |element, [along_k, across]: [isize; 2]| Layout { element, along_k: along_k == 1, across: across == 1 };
+        let layout = |element, [along_k, across]: [isize; 2]| MethodLayout {
+            element,
+            along_k: along_k == 1,
+            across: across == 1,
+        };
         let ([_, down, a_along], [_, b_along, across]) = (self.a.strides, self.b.strides);
         let a_strides = if self.patches.is_some() { [0, 0] } else { [a_along, down] };
-        Case {
+        MethodCase {
             rows: tile.rows.len(),
             columns: tile.columns.len(),
             a: layout(self.a.element, a_strides),

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::element::Arithmetic;
-use super::lower::{Id, Kind, Lowered};
+use super::lower::{Id, Lowered, LoweredKind};
 use super::own::Own;
 use super::step::{Register, StripPlace, StripStep};
 use crate::evt::{Axis, BroadcastClass, Conditions, OutputKind, ReduceOp, ValidTree};
@@ -128,7 +128,7 @@ const TEMPORARY: usize = 1 << 20;
 impl<T: Arithmetic> Compiler<'_, T> {
     fn constants(&mut self) {
         for (id, value) in self.lowered.values.iter().enumerate() {
-            if let Kind::Constant(x) = value.kind {
+            if let LoweredKind::Constant(x) = value.kind {
                 let number = StripPlace::Single(self.program.constants.len());
                 self.registers[id] = Some(Register { class: T::CLASS, number });
                 self.program.constants.push(x);
@@ -202,14 +202,14 @@ impl<T: Arithmetic> Compiler<'_, T> {
         let value = self.lowered.values[id];
         let (extent, class) = (value.class, self.class(id));
         match value.kind {
-            Kind::Accum(i) => Register { class, number: StripPlace::Accum(i) },
-            Kind::Constant(_) => self.register(id),
-            Kind::Integer(value) => self.emit(extent, class, |to| StripStep::Integer { to, value }),
-            Kind::Position(position) => self.emit(extent, class, |to| StripStep::Position { to, position }),
-            Kind::Random(seed, stream) => self.emit(extent, class, |to| StripStep::Random { to, seed, stream }),
-            Kind::Parameter(parameter) => self.emit(extent, class, |to| StripStep::Load { to, parameter }),
-            Kind::Compute(operation, _) => {
-                self.emit(extent, class, |to| StripStep::Compute(lane::Step::new(operation, to, operands)))
+            LoweredKind::Accum(i) => Register { class, number: StripPlace::Accum(i) },
+            LoweredKind::Constant(_) => self.register(id),
+            LoweredKind::Integer(value) => self.emit(extent, class, |to| StripStep::Integer { to, value }),
+            LoweredKind::Position(position) => self.emit(extent, class, |to| StripStep::Position { to, position }),
+            LoweredKind::Random(seed, stream) => self.emit(extent, class, |to| StripStep::Random { to, seed, stream }),
+            LoweredKind::Parameter(parameter) => self.emit(extent, class, |to| StripStep::Load { to, parameter }),
+            LoweredKind::Compute(operation, _) => {
+                self.emit(extent, class, |to| StripStep::Compute(lane::LaneStep::new(operation, to, operands)))
             }
         }
     }
@@ -218,7 +218,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
     /// they are.
     fn operand(&mut self, operand: Id, of: Id) -> Register {
         let (register, of) = (self.register(operand), self.lowered.values[of]);
-        let takes_single = matches!(of.kind, Kind::Compute(Operation::Apply(op), _) if op.arity() == 2);
+        let takes_single = matches!(of.kind, LoweredKind::Compute(Operation::Apply(op), _) if op.arity() == 2);
         if takes_single && register.class.is_float() && matches!(register.number, StripPlace::Single(_)) {
             return register;
         }

@@ -12,7 +12,7 @@ use super::program::Program;
 use super::slots::SlotMemory;
 use super::strip::Frame;
 use super::tile::TileShape;
-use crate::evt::{Part, Phases, ValidTree};
+use crate::evt::{PhasePart, Phases, ValidTree};
 use crate::expr::Real;
 use crate::parallel;
 use crate::sync::lock;
@@ -135,6 +135,6 @@ impl Programs {
 
 /// The parts' programs. Only the whole tree's parameters may be host scalars, and they come first in every part.
 fn prepared<T: Arithmetic>(phases: &Phases, scalars: &[f64], tuning: Tuning) -> Vec<Prepared<T>> {
-    let program = |part: &Part| Program::compile(&part.tree, &lower::lower(&part.tree, scalars));
+    let program = |part: &PhasePart| Program::compile(&part.tree, &lower::lower(&part.tree, scalars));
     phases.parts.iter().map(|part| Prepared::new(program(part), tuning)).collect()
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::element::View;
 use super::tile::Extents;
-use crate::evt::{Binding, BroadcastClass, Phases, Slot};
+use crate::evt::{BroadcastClass, PartBinding, Phases, Slot};
 use crate::gemm::problem::Error;
 use crate::parallel;
 use crate::simd::lines::Lines;
@@ -88,9 +88,9 @@ fn homes(phases: &Phases) -> Vec<usize> {
     let (mut written, mut read) = (vec![0; slots.len()], vec![0; slots.len()]);
     for (number, part) in phases.parts.iter().enumerate() {
         let (parameters, outputs) = part.bindings.split_at(part.tree.parameters().len());
-        let of_slots = |bindings: &[Binding], of: &mut Vec<usize>| {
+        let of_slots = |bindings: &[PartBinding], of: &mut Vec<usize>| {
             for binding in bindings {
-                if let Binding::Slot(slot) = binding {
+                if let PartBinding::Slot(slot) = binding {
                     of[*slot] = number;
                 }
             }

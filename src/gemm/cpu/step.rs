@@ -46,7 +46,7 @@ pub(super) enum StripStep {
         to: Register,
         position: Position,
     },
-    Compute(lane::Step<StripPlace>),
+    Compute(lane::LaneStep<StripPlace>),
     /// Repeats a value of smaller extent.
     Spread {
         to: Register,

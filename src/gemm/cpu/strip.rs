@@ -20,7 +20,7 @@ use crate::lane::{self, Class, Constant};
 use crate::simd::lines::Lines;
 
 /// A tree's compiled epilogue, with the memory of its arguments.
-pub(super) struct Bound<'a, T> {
+pub(super) struct BoundStrips<'a, T> {
     pub(super) tree: &'a ValidTree,
     pub(super) program: &'a Program<T>,
     /// The steps of its blocks, compiled.
@@ -162,20 +162,20 @@ impl<T: Arithmetic> Frame<T> {
 }
 
 /// The rows of a tile that make up a block.
-pub(super) struct Block {
+pub(super) struct StripBlock {
     /// The first row, relative to the tile.
     pub(super) first: usize,
     pub(super) rows: usize,
     pub(super) width: usize,
 }
 
-impl Block {
+impl StripBlock {
     fn len(&self) -> usize {
         self.rows * self.width
     }
 
     /// The length that arithmetic runs over: whole vectors, so that no loop has a scalar remainder. Elements after
-    /// [`Block::len`] are never stored.
+    /// [`StripBlock::len`] are never stored.
     pub(super) fn padded(&self) -> usize {
         self.len().next_multiple_of(32)
     }
@@ -187,7 +187,7 @@ pub(super) enum Over<'a> {
     Single,
     /// The tile's columns (for a row vector) or rows (for a column vector).
     Vector(BroadcastClass),
-    Block(&'a Block),
+    Block(&'a StripBlock),
 }
 
 impl Over<'_> {
@@ -217,7 +217,7 @@ impl Over<'_> {
     }
 }
 
-impl<T: Arithmetic> Bound<'_, T> {
+impl<T: Arithmetic> BoundStrips<'_, T> {
     /// Runs the epilogue over a tile whose accumulators are in the frame, and gives the tile's partial result of every
     /// reduction. If integers were multiplied, `sums` has the exact accumulators.
     ///
@@ -243,9 +243,9 @@ impl<T: Arithmetic> Bound<'_, T> {
             return partials;
         }
         let rows = (STRIP / width).max(1);
-        self.spread(&self.program.spread.steps, &Block { first: 0, rows: rows.min(height), width }, frame);
+        self.spread(&self.program.spread.steps, &StripBlock { first: 0, rows: rows.min(height), width }, frame);
         for first in (0..height).step_by(rows) {
-            let block = Block { first, rows: rows.min(height - first), width };
+            let block = StripBlock { first, rows: rows.min(height - first), width };
             for step in &self.program.block.steps {
                 // SAFETY: the caller's promise.
                 unsafe { self.block(step, tile, &block, frame, &sums, &mut partials) };
@@ -276,7 +276,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// Fills block registers with values that are the same for all blocks; `whole` is the largest block.
-    pub(super) fn spread(&self, steps: &[StripStep], whole: &Block, frame: &mut Frame<T>) {
+    pub(super) fn spread(&self, steps: &[StripStep], whole: &StripBlock, frame: &mut Frame<T>) {
         for step in steps {
             if let StripStep::Spread { to, x } = *step {
                 frame.spread(to, x, &Over::Block(whole));
@@ -309,12 +309,12 @@ impl<T: Arithmetic> Bound<'_, T> {
     /// Runs a step over a block.
     ///
     /// # Safety
-    /// The conditions of [`Bound::run`].
+    /// The conditions of [`BoundStrips::run`].
     pub(super) unsafe fn block<'s>(
         &self,
         step: &StripStep,
         tile: &Tile,
-        block: &Block,
+        block: &StripBlock,
         frame: &mut Frame<T>,
         sums: impl Fn(usize) -> &'s [f64],
         partials: &mut [Vec<f64>],
@@ -339,7 +339,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     /// Runs a step that needs nothing but the frame and the arguments.
     ///
     /// # Safety
-    /// The conditions of [`Bound::run`].
+    /// The conditions of [`BoundStrips::run`].
     unsafe fn step(&self, step: &StripStep, tile: &Tile, over: &Over<'_>, frame: &mut Frame<T>) {
         match *step {
             StripStep::Spread { to, x } => frame.spread(to, x, over),
@@ -393,7 +393,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// # Safety
-    /// The conditions of [`Bound::run`].
+    /// The conditions of [`BoundStrips::run`].
     unsafe fn fill<U: Scalar + Loaded>(&self, step: &StripStep, tile: &Tile, over: &Over<'_>, to: &mut [U]) {
         let integer = |x: usize| U::constant(Constant::Integer(i64::try_from(x).unwrap_or(i64::MAX)));
         match *step {
@@ -414,7 +414,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// # Safety
-    /// The conditions of [`Bound::run`].
+    /// The conditions of [`BoundStrips::run`].
     unsafe fn load<U: Loaded>(view: &View, tile: &Tile, over: &Over<'_>, to: &mut [U]) {
         let Over::Block(block) = over else {
             let values = Self::values_of(over.class(), tile);
@@ -442,7 +442,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// # Safety
-    /// The conditions of [`Bound::run`].
+    /// The conditions of [`BoundStrips::run`].
     unsafe fn store<U: Loaded>(&self, view: &View, tile: &Tile, over: &Over<'_>, from: &[U]) {
         if !Self::stores(view, over.class(), tile) {
             return;
@@ -485,7 +485,7 @@ impl<T: Arithmetic> Frame<T> {
         }
     }
 
-    fn compute(&mut self, step: &lane::Step<StripPlace>, over: &Over<'_>, length: usize) {
+    fn compute(&mut self, step: &lane::LaneStep<StripPlace>, over: &Over<'_>, length: usize) {
         let to = step.to.number;
         if step.to.class == Class::I64 {
             let mut values = self.integers.take(to);
@@ -498,7 +498,7 @@ impl<T: Arithmetic> Frame<T> {
         }
     }
 
-    fn compute_to<U: Scalar>(&self, step: &lane::Step<StripPlace>, over: &Over<'_>, to: &mut [U]) {
+    fn compute_to<U: Scalar>(&self, step: &lane::LaneStep<StripPlace>, over: &Over<'_>, to: &mut [U]) {
         let length = to.len();
         let operand = |x: &Register| match x.class {
             Class::I64 => i64::lanes(self.integers.operand(x.number, length)),

@@ -12,7 +12,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::element::View;
-use super::kernel::words::{Of, ROWS, Rows, Run, Words};
+use super::kernel::words::{Of, ROWS, WordRows, WordRun, Words};
 use super::place::{PatchPlace, Reach};
 use crate::gemm::problem::patches::Patches;
 
@@ -56,7 +56,7 @@ type Row = (usize, *const u8);
 
 /// The runs of the sets along a part of K, and where each set's runs end.
 pub(super) struct Runs {
-    runs: SmallVec<[Run; 64]>,
+    runs: SmallVec<[WordRun; 64]>,
     ends: SmallVec<[usize; 16]>,
 }
 
@@ -150,7 +150,7 @@ impl Taps {
                 let (first, end) = (depth.start.max(own), depth.end.min(own + channels));
                 if first < end {
                     let (offset, length) = (offset + (first - own).cast_signed() * size, (end - first) / W::ELEMENTS);
-                    let run = Run { offset, first: (first - depth.start) / W::ELEMENTS, length, of: *of };
+                    let run = WordRun { offset, first: (first - depth.start) / W::ELEMENTS, length, of: *of };
                     match all.runs[begin..].last_mut() {
                         Some(last) if last.is_before(&run) => last.length += run.length,
                         _ => all.runs.push(run),
@@ -164,12 +164,18 @@ impl Taps {
     }
 
     /// The rows of every set, with these runs.
-    pub(super) fn rows<'a>(&'a self, runs: &'a Runs) -> SmallVec<[Rows<'a>; 16]> {
+    pub(super) fn rows<'a>(&'a self, runs: &'a Runs) -> SmallVec<[WordRows<'a>; 16]> {
         let (mut row, mut run) = (0, 0);
         let of_set = |(set, &end_of_runs): (&Set, &usize)| {
             let (rows, runs) = (row..set.rows, &runs.runs[run..end_of_runs]);
             (row, run) = (set.rows, end_of_runs);
-            Rows { starts: &self.starts[rows.clone()], runs, word: 4, places: Some(&self.places[rows]), are_far: false }
+            WordRows {
+                starts: &self.starts[rows.clone()],
+                runs,
+                word: 4,
+                places: Some(&self.places[rows]),
+                are_far: false,
+            }
         };
         self.sets.iter().zip(&runs.ends).map(of_set).collect()
     }
@@ -209,7 +215,7 @@ mod tests {
     use super::super::kernel::words::F32;
     use super::super::patches::{gather, images};
     use super::*;
-    use crate::gemm::problem::sliding::{Kind, Sliding};
+    use crate::gemm::problem::sliding::{PatchMatrix, Sliding};
 
     /// Checks the runs of some rows along a part of K, and the taps that they leave out.
     fn check(x: &DeviceTensor, patches: &Patches, part: [prop::sample::Index; 4]) {
@@ -224,11 +230,11 @@ mod tests {
         let runs = taps.runs::<F32>(&depth);
         let mut found = vec![0.0f32; expected.len()];
         let (mut seen, mut in_runs) = (vec![0; rows.len()], 0);
-        for Rows { starts, runs, word, places, .. } in taps.rows(&runs) {
+        for WordRows { starts, runs, word, places, .. } in taps.rows(&runs) {
             assert_eq!(word, 4);
             for (number, (start, &place)) in starts.iter().zip(places.unwrap()).enumerate() {
                 seen[place] += 1;
-                for &Run { offset, first, length, .. } in runs.iter().filter(|run| run.of.has(number)) {
+                for &WordRun { offset, first, length, .. } in runs.iter().filter(|run| run.of.has(number)) {
                     in_runs += length;
                     for i in 0..length {
                         // SAFETY: as above; every run has as many elements.
@@ -260,14 +266,14 @@ mod tests {
                 (1..5).zip([d, h, w, channels]).fold(x, |x, (axis, extent)| x.slice(axis, 1..1 + extent).unwrap())
             };
             let window = Sliding {
-                axes: 3, size, stride, before, after, dilation, input_dilation: [1; 3], groups: 1, kind: Kind::Rows,
+                axes: 3, size, stride, before, after, dilation, input_dilation: [1; 3], groups: 1, kind: PatchMatrix::Rows,
             };
             let x = images(inputs);
             // Others reach beyond the image.
             if let Ok(patches) = Patches::of(&x, window) {
                 check(&x, &patches, part);
                 let dy = images(patches.outputs);
-                let window = Sliding { kind: Kind::Gradient(inputs), ..window };
+                let window = Sliding { kind: PatchMatrix::Gradient(inputs), ..window };
                 check(&dy, &Patches::of(&dy, window).unwrap(), part);
             }
         }

@@ -8,13 +8,13 @@ use half::{bf16, f16};
 use smallvec::SmallVec;
 
 use super::kernel::words::{
-    AlongK, AlongN, Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned,
-    Source, UnsignedBySigned, Words, Work, block, dots, few, few_rows, fewest_widened_columns, magnitude,
-    most_widened_dots, most_widened_rows, multiplies_bf16, multiplies_f32, multiplies_f32_by_avx2, multiplies_halves,
-    multiplies_integers, pack, panel_columns, panel_words, widened,
+    AlongK, AlongN, Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, PackedFrom, Panels, SignedByUnsigned,
+    UnsignedBySigned, WordRows, WordRun, Words, WordsWork, block, dots, few, few_rows, fewest_widened_columns,
+    magnitude, most_widened_dots, most_widened_rows, multiplies_bf16, multiplies_f32, multiplies_f32_by_avx2,
+    multiplies_halves, multiplies_integers, pack, panel_columns, panel_words, widened,
 };
 use super::kernel::{Matrix, transpose};
-use super::method::{Cpu, FEW, Method, Operand, WordType};
+use super::method::{Cpu, FEW, Method, WidenedOperand, WordType};
 use super::patches::{by_patches, sum_of_patch};
 use super::product::{KEPT_BYTES, Packed, Product, WordPanels};
 use super::taps::Taps;
@@ -123,7 +123,7 @@ impl Product<'_> {
 
     unsafe fn widened_dots(
         &self,
-        operand: Operand,
+        operand: WidenedOperand,
         tile: &Tile,
         depth: &Range<usize>,
         memory: &mut WordPanels,
@@ -134,7 +134,7 @@ impl Product<'_> {
         // For each operand: its type, how many rows or columns it has, and their distance in the product.
         let [of_a, of_b] = [(a, self.a.element, m, n), (b, self.b.element, n, 1)];
         let [(few, element, rows, down), (many, of_many, columns, across)] =
-            if operand == Operand::B { [of_a, of_b] } else { [of_b, of_a] };
+            if operand == WidenedOperand::B { [of_a, of_b] } else { [of_b, of_a] };
         let multiply = if of_many == ElementType::BF16 { widened::<bf16, AlongK> } else { widened::<f16, AlongK> };
         // SAFETY: the caller's promise.
         unsafe {
@@ -350,9 +350,9 @@ impl Product<'_> {
             for first in (0..m).step_by(panel_columns::<W>()) {
                 let high = panel_columns::<W>().min(m - first);
                 let panel = &of_a[panel_words(first, words)..][..panel_words(high, words)];
-                let starts = rows(Source { pointer: panel.as_ptr().cast(), along: 0, across: 4 }, high);
-                let runs = [Run::of(words)];
-                let rows = Rows::all(&starts, &runs, (panel_words(high, 1) * 4) as isize);
+                let starts = rows(PackedFrom { pointer: panel.as_ptr().cast(), along: 0, across: 4 }, high);
+                let runs = [WordRun::of(words)];
+                let rows = WordRows::all(&starts, &runs, (panel_words(high, 1) * 4) as isize);
                 block::<W>(n, &[rows], b, (&mut to[first * n..], n, adds));
             }
         }
@@ -360,10 +360,10 @@ impl Product<'_> {
     }
 
     /// The tile's rows of A and columns of B, from index `k` on.
-    fn sources(&self, tile: &Tile, k: usize) -> (Source, Source) {
+    fn sources(&self, tile: &Tile, k: usize) -> (PackedFrom, PackedFrom) {
         let source = |pointer: *const u8, along: isize, across: isize, element: ElementType| {
             let size = element.size() as isize;
-            Source { pointer, along: along * size, across: across * size }
+            PackedFrom { pointer, along: along * size, across: across * size }
         };
         let ([_, a_down, a_along], [_, b_along, b_across]) = (self.a.strides, self.b.strides);
         (
@@ -377,7 +377,7 @@ impl Product<'_> {
 ///
 /// # Safety
 /// There must be these rows of `k` elements, which nobody writes meanwhile.
-unsafe fn as_f32s(of: Source, element: ElementType, [rows, k]: [usize; 2], memory: &mut WordPanels) -> Matrix<f32> {
+unsafe fn as_f32s(of: PackedFrom, element: ElementType, [rows, k]: [usize; 2], memory: &mut WordPanels) -> Matrix<f32> {
     memory.a.grow(rows * k);
     let to: &mut [f32] = bytemuck::cast_slice_mut(&mut memory.a[..rows * k]);
     for (i, to) in to.chunks_exact_mut(k.max(1)).enumerate() {
@@ -416,7 +416,7 @@ struct Exact<'a> {
     to: &'a mut [f64],
 }
 
-impl Work for Exact<'_> {
+impl WordsWork for Exact<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -463,7 +463,7 @@ impl Piece {
 /// # Safety
 /// The conditions of [`pack`].
 unsafe fn packed<W: Words>(
-    from: Source,
+    from: PackedFrom,
     [k, n]: [usize; 2],
     piece: Piece,
     flipped: bool,
@@ -496,7 +496,7 @@ unsafe fn packed<W: Words>(
 /// `of` must have these rows of `k` elements, and nobody writes them meanwhile. The CPU must multiply words of this
 /// type.
 unsafe fn in_place<W: Words>(
-    of: Source,
+    of: PackedFrom,
     [m, n, k]: [usize; 3],
     panels: Panels<'_>,
     last: &mut Vec<i32>,
@@ -508,16 +508,17 @@ unsafe fn in_place<W: Words>(
     unsafe {
         if whole > 0 {
             let starts = rows(of, m);
-            let runs = [Run::of(whole)];
-            let rows = Rows { are_far: true, ..Rows::all(&starts, &runs, 4) };
+            let runs = [WordRun::of(whole)];
+            let rows = WordRows { are_far: true, ..WordRows::all(&starts, &runs, 4) };
             least = block::<W>(n, &[rows], panels, (&mut *to, stride, adds));
         }
         if whole * W::ELEMENTS < k {
             last.clear();
             last.extend((0..m).map(|i| last_word(of, i, whole * W::ELEMENTS..k, 4 / W::ELEMENTS)));
-            let starts = rows(Source { pointer: last.as_ptr().cast(), along: 0, across: 4 }, m);
-            let runs = [Run { first: whole, ..Run::of(1) }];
-            least = least.min(block::<W>(n, &[Rows::all(&starts, &runs, 4)], panels, (to, stride, adds || whole > 0)));
+            let starts = rows(PackedFrom { pointer: last.as_ptr().cast(), along: 0, across: 4 }, m);
+            let runs = [WordRun { first: whole, ..WordRun::of(1) }];
+            least =
+                least.min(block::<W>(n, &[WordRows::all(&starts, &runs, 4)], panels, (to, stride, adds || whole > 0)));
         }
     }
     least
@@ -530,12 +531,12 @@ fn parts(depth: Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>>
 }
 
 /// Where rows begin.
-fn rows(of: Source, count: usize) -> SmallVec<[*const u8; HIGH]> {
+fn rows(of: PackedFrom, count: usize) -> SmallVec<[*const u8; HIGH]> {
     (0..count).map(|row| of.at(0, row)).collect()
 }
 
 /// A row's last word, with 0 for what there isn't.
-unsafe fn last_word(a: Source, row: usize, depth: Range<usize>, bytes: usize) -> i32 {
+unsafe fn last_word(a: PackedFrom, row: usize, depth: Range<usize>, bytes: usize) -> i32 {
     let mut word = [0; 4];
     for (k, to) in depth.zip(word.chunks_exact_mut(bytes)) {
         // SAFETY: the caller's promise.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{DeviceTensor, Kernel, Source, Stream};
 
-use super::operation::{Given, Operation};
+use super::operation::{GivenRun, Operation};
 use crate::evt::reference::Multiplication;
 use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::problem::{Error, Packed};
@@ -18,13 +18,13 @@ pub(crate) trait Executable: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Bounds or indices that the host reads and can't use; memory that ran out; a launch that failed.
-    fn run(&self, stream: &Stream, given: &Given<'_, '_>) -> Result<(), Error>;
+    fn run(&self, stream: &Stream, given: &GivenRun<'_, '_>) -> Result<(), Error>;
 
     /// The launch of a [`run`](Self::run), as data.
     ///
     /// # Errors
     /// [`Error::NoLaunch`] if it is not one launch.
-    fn describe(&self, given: &Given<'_, '_>) -> Result<LaunchDescription, Error>;
+    fn describe(&self, given: &GivenRun<'_, '_>) -> Result<LaunchDescription, Error>;
 
     /// Packs a B once, for many runs.
     ///

@@ -41,7 +41,7 @@ impl Operation {
 
 /// A run's operands and arguments, checked; images are matrices.
 #[derive(Clone, Copy)]
-pub(crate) struct Given<'a, 'b> {
+pub(crate) struct GivenRun<'a, 'b> {
     /// The run's product.
     pub(crate) problem: Problem,
     pub(crate) a: Left<'a>,

@@ -9,8 +9,8 @@
 
 use crate::cuda::Writer;
 use crate::evt::{
-    Axis, BroadcastClass, Form, OutputKind, ParameterClass, ParameterId, Place, Position, Sweep, Target, ValidOutput,
-    ValidTree, ValueId, ValueKind,
+    Axis, BroadcastClass, Form, OutputKind, ParameterClass, ParameterId, Position, Sweep, SweepPlace, SweepTarget,
+    ValidOutput, ValidTree, ValueId, ValueKind,
 };
 use crate::expr::cuda::element_name;
 use crate::gemm::emit::arguments::{ReductionGroup, operation, output_name, running_type, taken};
@@ -162,7 +162,8 @@ impl<'a> RowVisitor<'a> {
         let mut number = self.tree.outputs().len();
         for (sweep, _) in &self.epilogue.sweeps {
             for (output, target) in sweep.tree.outputs().iter().zip(&sweep.targets) {
-                let (OutputKind::Reduce(reduction), Target::Kept(Place::Line(id))) = (output.kind, *target) else {
+                let (OutputKind::Reduce(reduction), SweepTarget::Kept(SweepPlace::Line(id))) = (output.kind, *target)
+                else {
                     continue;
                 };
                 let (op, ty) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
@@ -275,9 +276,9 @@ impl<'a> RowVisitor<'a> {
         };
         let ty = visitor_type(tree, id);
         match sweep.place(parameter) {
-            Some(Place::Accumulator(i)) => return format!("Real({}[v])", accumulator(self.tree, i)),
-            Some(Place::Register(i)) => return format!("from_register<{ty}>(accum[{i}][v])"),
-            Some(Place::Line(line)) => {
+            Some(SweepPlace::Accumulator(i)) => return format!("Real({}[v])", accumulator(self.tree, i)),
+            Some(SweepPlace::Register(i)) => return format!("from_register<{ty}>(accum[{i}][v])"),
+            Some(SweepPlace::Line(line)) => {
                 let place = match self.tree.value(line).class {
                     BroadcastClass::ColumnVector => "row",
                     BroadcastClass::RowVector => "n - work.n + v",
@@ -316,7 +317,7 @@ impl<'a> RowVisitor<'a> {
                 values[v] = {function}({leaves});
             }}" }
         for (place, output) in sweep.tree.stores() {
-            if let Target::Output(i) = sweep.targets[place] {
+            if let SweepTarget::Output(i) = sweep.targets[place] {
                 self.store(sweep.tree, i, output);
             }
         }
@@ -328,7 +329,7 @@ impl<'a> RowVisitor<'a> {
             self.with(&format!("{ty} x[V]"), "x[v]", &taken(self.tree, reduction, &value, "m", "n + v"), &then);
         }
         for (place, output) in sweep.tree.stores() {
-            let Target::Kept(Place::Register(i)) = sweep.targets[place] else { continue };
+            let SweepTarget::Kept(SweepPlace::Register(i)) = sweep.targets[place] else { continue };
             let name = &sweep.tree.value(output.value).name;
             writeln! { self.code, "
                 #pragma unroll
@@ -338,12 +339,12 @@ impl<'a> RowVisitor<'a> {
     }
 
     /// The member that a reduction is.
-    fn reduction(&self, target: Target) -> String {
+    fn reduction(&self, target: SweepTarget) -> String {
         match target {
-            Target::Kept(Place::Line(id)) => format!("_{}", self.name(id)),
-            Target::Output(i) => format!("reduction{i}"),
+            SweepTarget::Kept(SweepPlace::Line(id)) => format!("_{}", self.name(id)),
+            SweepTarget::Output(i) => format!("reduction{i}"),
             // Never: what takes an accumulator's place is no reduction.
-            Target::Kept(_) => String::new(),
+            SweepTarget::Kept(_) => String::new(),
         }
     }
 

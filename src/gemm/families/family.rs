@@ -23,11 +23,11 @@ use crate::gemm::kernel::views::ArgumentViews;
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::offer::Offer;
-use crate::gemm::model::selection::{Part, Request, Selection};
+use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
-use crate::gemm::run::launch::{Filling, Run};
-use crate::gemm::run::sought::{Sought, Wanted};
+use crate::gemm::run::launch::{Filling, KernelRun};
+use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// A family of kernels, asked about a product.
 pub(crate) trait Family: Sync {
@@ -62,7 +62,7 @@ pub(crate) trait Family: Sync {
     fn candidates(
         &self,
         selection: &Selection<'_>,
-        way: &Part<'_>,
+        way: &LaunchedPart<'_>,
         counts: &dyn Fn((usize, usize)) -> bool,
     ) -> Result<Vec<Candidate>, String>;
 
@@ -81,7 +81,7 @@ pub(crate) trait Family: Sync {
     -> Result<Candidate, Error>;
 
     /// Why lines lie in no tile of its kernels, nor in a cluster's tiles; `None` if they do, or if there is nothing to say.
-    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &Part<'_>) -> Option<String>;
+    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &LaunchedPart<'_>) -> Option<String>;
 
     /// Limits of its kernels that this product meets, as sentences for a choice.
     fn limits(&self, selection: &Selection<'_>) -> Vec<String>;
@@ -181,10 +181,10 @@ pub(crate) trait FamilyKey: fmt::Display {
     ///
     /// # Errors
     /// [`Error::TooManyArguments`]; those of tensor maps.
-    fn parameter(&self, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error>;
+    fn parameter(&self, run: &KernelRun<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error>;
 
     /// The parameter's tensor maps.
-    fn maps(&self, _run: &Run<'_>) -> Vec<MapDescription> {
+    fn maps(&self, _run: &KernelRun<'_>) -> Vec<MapDescription> {
         Vec::new()
     }
 
@@ -200,5 +200,5 @@ pub(crate) trait FamilyKey: fmt::Display {
     fn serves(&self, problem: &Problem, a: Left<'_>, b: &[OperandView]) -> bool;
 
     /// The candidate that has this key, as a run seeks it; `None` if the family has none.
-    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted>;
+    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<WantedKernel>;
 }

@@ -11,7 +11,7 @@
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;
 
-use crate::evt::{Binding, BroadcastClass, Part, Phases, ValidTree};
+use crate::evt::{BroadcastClass, PartBinding, PhasePart, Phases, ValidTree};
 use crate::gemm::problem::digits::{has_batch_digits, has_digits};
 use crate::gemm::problem::{Error, Problem};
 
@@ -40,7 +40,7 @@ impl ArgumentViews {
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub(crate) fn planned(part: &Part, problem: &Problem) -> Result<Self, Error> {
+    pub(crate) fn planned(part: &PhasePart, problem: &Problem) -> Result<Self, Error> {
         Self::of(part, std::iter::empty(), problem)
     }
 
@@ -74,12 +74,12 @@ impl ArgumentViews {
     /// [`Error::NoKernel`] for one behind the 64th. (`run/check.rs` refuses those of a run by name; a part of it may have more
     /// arguments, for what phases keep.)
     pub(crate) fn of<'a>(
-        part: &Part,
+        part: &PhasePart,
         tensors: impl Iterator<Item = Option<&'a DeviceTensor>>,
         problem: &Problem,
     ) -> Result<Self, Error> {
         // A part's intermediates lie where later parts look for them.
-        let of_user = |argument: usize| matches!(part.bindings[argument], Binding::Argument(_));
+        let of_user = |argument: usize| matches!(part.bindings[argument], PartBinding::Argument(_));
         Self::of_tree(&part.tree, of_user, tensors, problem)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::machine::Machine;
-use crate::evt::{Part, Phases, Slot, ValueKind};
+use crate::evt::{PhasePart, Phases, Slot, ValueKind};
 use crate::gemm::problem::Problem;
 
 /// The launches after the product's: how many, why, and what they take.
@@ -49,7 +49,7 @@ impl Later {
 
 /// Every M×N value is read or written once, at memory's speed.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
-fn microseconds(machine: &Machine, problem: &Problem, part: &Part) -> f64 {
+fn microseconds(machine: &Machine, problem: &Problem, part: &PhasePart) -> f64 {
     let cost = part.tree.cost();
     let elements = problem.batch as f64 * problem.m as f64 * problem.n as f64;
     let bytes = elements * cost.bytes_per_element() as f64;

@@ -7,7 +7,7 @@ use super::choice::{ChosenKernel, Origin};
 use super::later::Later;
 use super::machine::Machine;
 use super::needed::needed_share;
-use super::selection::{Part, Request, Selection};
+use super::selection::{LaunchedPart, Request, Selection};
 use crate::evt::{Phases, ValidOutput};
 use crate::gemm::families::family::Family;
 use crate::gemm::families::{Families, KernelKey};
@@ -60,7 +60,7 @@ impl<'a> Choosing<'a> {
     }
 
     /// The candidates of all families for a way in which later phases are computed; the first misfit is noted.
-    fn candidates(&self, way: &Part<'a>, misfit: &mut Option<String>) -> Vec<Candidate> {
+    fn candidates(&self, way: &LaunchedPart<'a>, misfit: &mut Option<String>) -> Vec<Candidate> {
         // Partials are per tile, and a run with operands in another layout must have the same ones. So only those tiles
         // count that families for any layout have as well.
         let partial = way.tree.outputs().iter().any(ValidOutput::is_partial);

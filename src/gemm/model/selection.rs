@@ -48,7 +48,7 @@ pub(crate) struct Selection<'a> {
 
 /// The part of the epilogue that the kernel with the product computes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct LaunchedPart<'a> {
     /// The first phase, or all.
     pub(crate) tree: &'a ValidTree,
     /// If it is all: the lines that must lie whole, and where.
@@ -57,7 +57,7 @@ pub(crate) struct Part<'a> {
     pub(crate) later: f64,
 }
 
-impl Part<'_> {
+impl LaunchedPart<'_> {
     /// Where its lines must lie whole, if it is all phases.
     pub(crate) fn within(&self) -> Option<Within> {
         self.lines.map(|(_, within)| within)
@@ -84,9 +84,9 @@ impl<'a> Selection<'a> {
     ///
     /// # Errors
     /// [`Error::NothingToFinish`], [`Error::NotInTile`], [`Error::NotInCluster`].
-    pub(crate) fn ways(&self, asked: Option<Finish>) -> Result<Vec<Part<'a>>, Error> {
+    pub(crate) fn ways(&self, asked: Option<Finish>) -> Result<Vec<LaunchedPart<'a>>, Error> {
         let later = self.later.map_or(0.0, |later| later.microseconds);
-        let launches = Part { tree: self.phases.first(), lines: None, later };
+        let launches = LaunchedPart { tree: self.phases.first(), lines: None, later };
         let epilogue = launches.tree.name();
         // The blocks that complete reductions compute everything with one value a line: nothing is cheaper.
         let more = self.phases.passes().len() > 1;
@@ -94,9 +94,10 @@ impl<'a> Selection<'a> {
             return Err(Error::NothingToFinish { epilogue });
         }
         let in_tile = self.phases.in_tile.as_ref().filter(|_| more && self.problem.reading.grouping().is_none());
-        let way = |within| in_tile.map(|of| Part { tree: of.tree(), lines: Some((of.lines(), within)), later: 0.0 });
+        let way =
+            |within| in_tile.map(|of| LaunchedPart { tree: of.tree(), lines: Some((of.lines(), within)), later: 0.0 });
         let in_cluster = way(Within::Cluster).filter(|_| self.has_clusters);
-        let only = |way: Option<Part<'a>>| way.map(|way| vec![way]);
+        let only = |way: Option<LaunchedPart<'a>>| way.map(|way| vec![way]);
         match asked {
             Some(Finish::Tile) => {
                 only(way(Within::Tile)).ok_or_else(|| Error::NotInTile { epilogue, reason: MANY_VALUES.to_owned() })
@@ -114,7 +115,7 @@ impl<'a> Selection<'a> {
     pub(crate) fn best_way(
         &self,
         asked: Option<Finish>,
-        kernel: impl Fn(&Part<'a>) -> Result<Candidate, Error>,
+        kernel: impl Fn(&LaunchedPart<'a>) -> Result<Candidate, Error>,
     ) -> Result<Candidate, Error> {
         let mut best: Option<Result<Candidate, Error>> = None;
         for way in self.ways(asked)? {

@@ -9,13 +9,13 @@ use crate::ElementType;
 
 /// The meaning of a tensor that bounds groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Form {
+pub(crate) enum BoundsForm {
     Offsets,
     Ends,
     Counts,
 }
 
-impl Form {
+impl BoundsForm {
     /// The tensor's name in messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl Form {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds<'a> {
     pub(crate) tensor: &'a DeviceTensor,
-    pub(crate) form: Form,
+    pub(crate) form: BoundsForm,
     /// Whether they are bounds of K, not of rows.
     pub(crate) of_depth: bool,
 }
@@ -39,9 +39,9 @@ impl Bounds<'_> {
     /// How A is divided.
     pub(crate) const fn grouping(&self) -> Grouping {
         match self.form {
-            Form::Offsets | Form::Ends if self.of_depth => Grouping::Depth,
-            Form::Offsets | Form::Ends => Grouping::Shared,
-            Form::Counts => Grouping::Padded,
+            BoundsForm::Offsets | BoundsForm::Ends if self.of_depth => Grouping::Depth,
+            BoundsForm::Offsets | BoundsForm::Ends => Grouping::Shared,
+            BoundsForm::Counts => Grouping::Padded,
         }
     }
 
@@ -56,12 +56,12 @@ impl Bounds<'_> {
             return Err(GroupsError::BoundsElement { name, given }.into());
         }
         match (self.form, shape) {
-            (Form::Offsets, [length]) if *length > 0 => Ok(length - 1),
-            (Form::Ends | Form::Counts, [length]) => Ok(*length),
-            (Form::Offsets, _) => {
+            (BoundsForm::Offsets, [length]) if *length > 0 => Ok(length - 1),
+            (BoundsForm::Ends | BoundsForm::Counts, [length]) => Ok(*length),
+            (BoundsForm::Offsets, _) => {
                 Err(GroupsError::Bounds { name, given: shape.to_vec(), needed: "[G + 1], for G groups" }.into())
             }
-            (Form::Ends | Form::Counts, _) => {
+            (BoundsForm::Ends | BoundsForm::Counts, _) => {
                 Err(GroupsError::Bounds { name, given: shape.to_vec(), needed: "[G], for G groups" }.into())
             }
         }

@@ -18,7 +18,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::operand::Left;
 use super::reading::TensorReading;
-use super::sliding::{Kind, MOST_AXES};
+use super::sliding::{MOST_AXES, PatchMatrix};
 use super::window::Window;
 
 /// The A of the gradient of a convolution's images (its *input gradient*, or *data gradient*), or of a transposed
@@ -93,7 +93,7 @@ pub const fn gradient_patches<const AXES: usize>(
         extents[axis + MOST_AXES - AXES] = image[axis];
         axis += 1;
     }
-    Left::read(gradient, TensorReading::Patches(window.sliding(Kind::Gradient(extents))))
+    Left::read(gradient, TensorReading::Patches(window.sliding(PatchMatrix::Gradient(extents))))
 }
 
 /// The A of the gradient of a convolution's filters (its *weight gradient*): its [`patches`](super::window::patches())
@@ -136,5 +136,5 @@ pub const fn gradient_patches<const AXES: usize>(
 #[must_use]
 #[doc(alias = "wgrad")]
 pub const fn transposed_patches<const AXES: usize>(x: &DeviceTensor, window: Window<AXES>) -> Left<'_> {
-    Left::read(x, TensorReading::Patches(window.sliding(Kind::Columns)))
+    Left::read(x, TensorReading::Patches(window.sliding(PatchMatrix::Columns)))
 }

@@ -2,7 +2,7 @@
 
 use epilogue_runtime::DeviceTensor;
 
-use super::bounds::{Bounds, Form};
+use super::bounds::{Bounds, BoundsForm};
 use super::operand::Left;
 use super::picked::Picked;
 use super::placing::Scattered;
@@ -107,7 +107,7 @@ impl<'a> Rows<'a> {
         Self { scales: Some(scales), ..self }
     }
 
-    const fn grouped(self, tensor: &'a DeviceTensor, form: Form) -> Left<'a> {
+    const fn grouped(self, tensor: &'a DeviceTensor, form: BoundsForm) -> Left<'a> {
         let bounds = Bounds { tensor, form, of_depth: false };
         let reading = match self.picked {
             Some(picked) => TensorReading::PickedGroups(picked, bounds),
@@ -162,19 +162,19 @@ impl<'a> Rows<'a> {
     /// Groups from one offset to the next: `offsets` is `[G + 1]` of i32, A is `[T, K]`.
     #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {
-        self.grouped(offsets, Form::Offsets)
+        self.grouped(offsets, BoundsForm::Offsets)
     }
 
     /// Groups that follow each other from row 0, given by their ends: `ends` is `[G]` of i32, A is `[T, K]`.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
-        self.grouped(ends, Form::Ends)
+        self.grouped(ends, BoundsForm::Ends)
     }
 
     /// One matrix for every group, with the group's rows first: `counts` is `[G]` of i32, A is `[G, Mmax, K]`.
     #[must_use]
     pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {
-        self.grouped(counts, Form::Counts)
+        self.grouped(counts, BoundsForm::Counts)
     }
 }
 
@@ -222,19 +222,19 @@ pub const fn depth(a: &DeviceTensor) -> Depth<'_> {
 }
 
 impl<'a> Depth<'a> {
-    const fn grouped(self, tensor: &'a DeviceTensor, form: Form) -> Left<'a> {
+    const fn grouped(self, tensor: &'a DeviceTensor, form: BoundsForm) -> Left<'a> {
         Left::read(self.tensor, TensorReading::Groups(Bounds { tensor, form, of_depth: true }))
     }
 
     /// Groups from one offset to the next: `offsets` is `[G + 1]` of i32.
     #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {
-        self.grouped(offsets, Form::Offsets)
+        self.grouped(offsets, BoundsForm::Offsets)
     }
 
     /// Groups that follow each other from index 0, given by their ends: `ends` is `[G]` of i32.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
-        self.grouped(ends, Form::Ends)
+        self.grouped(ends, BoundsForm::Ends)
     }
 }

@@ -12,7 +12,7 @@ use super::error::Error;
 use super::filter::FilterSize;
 use super::layout::{Major, OperandLayout};
 use super::patch_error::PatchError;
-use super::sliding::{Kind, MOST_AXES, Sliding};
+use super::sliding::{MOST_AXES, PatchMatrix, Sliding};
 use crate::evt::MOST;
 
 /// The images and the window, with three axes; an axis that the user's images lack has one element.
@@ -61,8 +61,8 @@ impl Patches {
         inputs[MOST_AXES - axes..].copy_from_slice(&shape[1..=axes]);
         steps[MOST_AXES - axes..].copy_from_slice(&strides[1..=axes]);
         let (window, outputs) = match window.kind {
-            Kind::Rows | Kind::Columns => (window, places(&window, &inputs)?),
-            Kind::Gradient(images) => {
+            PatchMatrix::Rows | PatchMatrix::Columns => (window, places(&window, &inputs)?),
+            PatchMatrix::Gradient(images) => {
                 let needed = places(&window, &images)?;
                 if needed != inputs {
                     let (image, given, needed) = (window.own(&images), window.own(&inputs), window.own(&needed));
@@ -94,7 +94,7 @@ impl Patches {
 
     /// Whether a patch is a column of A.
     pub(crate) fn are_columns(&self) -> bool {
-        self.window.kind == Kind::Columns
+        self.window.kind == PatchMatrix::Columns
     }
 
     /// Elements of all images, of a group's channels.
@@ -140,9 +140,9 @@ impl Patches {
     /// [`PatchError::FilterKind`], [`PatchError::FilterSize`], [`PatchError::GradientGroups`].
     pub(crate) fn check_filter(&self, filter: FilterSize) -> Result<(), Error> {
         let fits = match self.window.kind {
-            Kind::Rows => filter.gradient_groups.is_none(),
-            Kind::Gradient(_) => filter.gradient_groups.is_some(),
-            Kind::Columns => false,
+            PatchMatrix::Rows => filter.gradient_groups.is_none(),
+            PatchMatrix::Gradient(_) => filter.gradient_groups.is_some(),
+            PatchMatrix::Columns => false,
         };
         if !fits {
             return Err(PatchError::FilterKind { needed: self.multiplied_by() }.into());
@@ -165,9 +165,11 @@ impl Patches {
         let ([_, elements], channels, groups) = (self.extents(), self.channels, self.groups);
         let (images, b) = (x.shape().to_vec(), b.shape().to_vec());
         match self.window.kind {
-            Kind::Rows => PatchError::Channels { images, elements, channels, groups, b, rows },
-            Kind::Gradient(_) => PatchError::Filters { gradient: images, elements, filters: channels, groups, b, rows },
-            Kind::Columns => PatchError::Outputs { images, outputs: self.output_shape(), b },
+            PatchMatrix::Rows => PatchError::Channels { images, elements, channels, groups, b, rows },
+            PatchMatrix::Gradient(_) => {
+                PatchError::Filters { gradient: images, elements, filters: channels, groups, b, rows }
+            }
+            PatchMatrix::Columns => PatchError::Outputs { images, outputs: self.output_shape(), b },
         }
         .into()
     }
@@ -175,9 +177,9 @@ impl Patches {
     /// Names of these patches, and of their B.
     fn multiplied_by(&self) -> &'static str {
         match self.window.kind {
-            Kind::Rows => "`patches(…)` by `filter(&w)?`",
-            Kind::Gradient(_) => "`gradient_patches(…)` by `gradient_filter(&w)?`",
-            Kind::Columns => "`transposed_patches(…)` by the gradient of the outputs, a tensor",
+            PatchMatrix::Rows => "`patches(…)` by `filter(&w)?`",
+            PatchMatrix::Gradient(_) => "`gradient_patches(…)` by `gradient_filter(&w)?`",
+            PatchMatrix::Columns => "`transposed_patches(…)` by the gradient of the outputs, a tensor",
         }
     }
 

@@ -20,12 +20,12 @@ pub(crate) struct Sliding {
     pub(crate) input_dilation: [usize; MOST_AXES],
     /// How many groups the channels are in.
     pub(crate) groups: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: PatchMatrix,
 }
 
 /// The matrix that is made of a window's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PatchMatrix {
     /// A row for each place of the window: a convolution.
     Rows,
     /// A column for each: the gradient of its filters.

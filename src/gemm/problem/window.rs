@@ -4,7 +4,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::operand::Left;
 use super::reading::TensorReading;
-use super::sliding::{Kind, MOST_AXES, Sliding};
+use super::sliding::{MOST_AXES, PatchMatrix, Sliding};
 
 /// A window that slides over images, along `AXES` axes: 1, 2 or 3.
 ///
@@ -136,7 +136,7 @@ impl<const AXES: usize> Window<AXES> {
     }
 
     /// This window with three axes; leading axes that it lacks are 1.
-    pub(super) const fn sliding(self, kind: Kind) -> Sliding {
+    pub(super) const fn sliding(self, kind: PatchMatrix) -> Sliding {
         let one = [1; MOST_AXES];
         let mut to = Sliding {
             axes: AXES,
@@ -190,5 +190,5 @@ const fn signed(zeros: usize) -> isize {
 /// [`transposed_patches`](super::gradients::transposed_patches) for that of the filters.
 #[must_use]
 pub const fn patches<const AXES: usize>(x: &DeviceTensor, window: Window<AXES>) -> Left<'_> {
-    Left::read(x, TensorReading::Patches(window.sliding(Kind::Rows)))
+    Left::read(x, TensorReading::Patches(window.sliding(PatchMatrix::Rows)))
 }

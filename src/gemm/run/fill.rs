@@ -12,7 +12,7 @@ use crate::gemm::kernel::digits::axis_words;
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::parameters::{BATCHES, BatchView, FieldType};
-use crate::gemm::problem::bounds::{Bounds, Form};
+use crate::gemm::problem::bounds::{Bounds, BoundsForm};
 use crate::gemm::problem::digits::BatchAxes;
 use crate::gemm::problem::placing::Scattered;
 use crate::{Argument, ElementType};
@@ -219,9 +219,9 @@ fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
 /// The bounds of `groups` groups.
 pub(crate) fn put_groups(to: &mut Filler<'_>, Bounds { tensor, form, .. }: Bounds<'_>, groups: usize) {
     let form = match form {
-        Form::Offsets => 0,
-        Form::Ends => 1,
-        Form::Counts => 2,
+        BoundsForm::Offsets => 0,
+        BoundsForm::Ends => 1,
+        BoundsForm::Counts => 2,
     };
     let address = DeviceValue::address(Memory::Bounds, tensor.device_address());
     to.put(&GROUPS, &|| "groups".to_owned(), [address, stride(tensor), groups.into(), form.into()]);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::gemm::problem::bounds::{Bounds, Form};
+use crate::gemm::problem::bounds::{Bounds, BoundsForm};
 use crate::gemm::problem::{Error, GroupsError, Left, Problem};
 
 /// The rows of every group, or its part of K, if these are divided.
@@ -22,9 +22,9 @@ fn read(Bounds { tensor, form, of_depth }: Bounds<'_>, rows: usize) -> Result<Ve
         let bound = usize::try_from(given).ok().filter(|bound| (least..=rows).contains(bound));
         let bound = bound.ok_or(GroupsError::Bound { name, place, given, least, rows, along })?;
         match form {
-            Form::Offsets if place == 0 => least = bound,
-            Form::Offsets | Form::Ends => groups.push(std::mem::replace(&mut least, bound)..bound),
-            Form::Counts => groups.push(0..bound),
+            BoundsForm::Offsets if place == 0 => least = bound,
+            BoundsForm::Offsets | BoundsForm::Ends => groups.push(std::mem::replace(&mut least, bound)..bound),
+            BoundsForm::Counts => groups.push(0..bound),
         }
     }
     Ok(groups)

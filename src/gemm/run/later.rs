@@ -8,7 +8,7 @@ use super::fill::Fill;
 use super::launch::accessed;
 use super::workspace::{Grid, Places, Workspace};
 use crate::Argument;
-use crate::evt::{Binding, BroadcastClass, Part, Pass, Phases, Slot, ValidTree};
+use crate::evt::{BroadcastClass, PartBinding, Pass, PhasePart, Phases, Slot, ValidTree};
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::ArgumentViews;
@@ -69,9 +69,9 @@ impl LaterKernel {
         (problem, given): (&Problem, &[Argument<'_>]),
         made: &Variants<(usize, ArgumentViews), Self>,
     ) -> Result<Self, Error> {
-        let tensor = |binding: &Binding| match binding {
-            Binding::Argument(argument) => tensor_of(&given[*argument]),
-            Binding::Slot(_) => None,
+        let tensor = |binding: &PartBinding| match binding {
+            PartBinding::Argument(argument) => tensor_of(&given[*argument]),
+            PartBinding::Slot(_) => None,
         };
         let views = ArgumentViews::of(pass.part, pass.part.bindings.iter().map(tensor), problem)?;
         let of_tail = pass.tail.iter().flat_map(|tail| tail.bindings.iter().map(tensor));
@@ -248,17 +248,17 @@ pub(crate) enum OwnArgument {
 }
 
 /// The arguments of a part.
-pub(crate) fn arguments(part: &Part, given: &[Argument<'_>], slots: &SlotTensors) -> Vec<OwnArgument> {
+pub(crate) fn arguments(part: &PhasePart, given: &[Argument<'_>], slots: &SlotTensors) -> Vec<OwnArgument> {
     let parameters = part.tree.parameters().len();
-    let own = |(i, binding): (usize, &Binding)| match *binding {
-        Binding::Argument(argument) => match &given[argument] {
+    let own = |(i, binding): (usize, &PartBinding)| match *binding {
+        PartBinding::Argument(argument) => match &given[argument] {
             Argument::Scalar(value) => OwnArgument::Scalar(*value),
             Argument::Seed(seed, offset) => OwnArgument::Seed(*seed, *offset),
             Argument::Input(tensor) => OwnArgument::Input((*tensor).clone()),
             Argument::Output(tensor) => OwnArgument::Output((**tensor).clone()),
         },
-        Binding::Slot(slot) if i < parameters => OwnArgument::Input(slots.tensors[slot].clone()),
-        Binding::Slot(slot) => OwnArgument::Output(slots.tensors[slot].clone()),
+        PartBinding::Slot(slot) if i < parameters => OwnArgument::Input(slots.tensors[slot].clone()),
+        PartBinding::Slot(slot) => OwnArgument::Output(slots.tensors[slot].clone()),
     };
     part.bindings.iter().enumerate().map(own).collect()
 }

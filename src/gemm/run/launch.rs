@@ -31,7 +31,7 @@ pub(crate) struct Filling<'a> {
 }
 
 /// One run of a kernel, with checked arguments.
-pub(crate) struct Run<'a> {
+pub(crate) struct KernelRun<'a> {
     pub(crate) tree: &'a ValidTree,
     pub(crate) variant: &'a Arc<Variant>,
     pub(crate) problem: Problem,
@@ -49,7 +49,7 @@ pub(crate) struct Run<'a> {
     pub(crate) of_tail: &'a [Argument<'a>],
 }
 
-impl Run<'_> {
+impl KernelRun<'_> {
     /// Launches the kernel. The workspace is kept for the next run on the stream; after a failed launch it is dropped,
     /// since its counters may not be 0.
     pub(crate) fn launch(&self, workspaces: &Pool<Workspace>, stream: &Stream) -> Result<(), Error> {

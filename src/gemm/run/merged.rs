@@ -7,7 +7,7 @@ use std::sync::Arc;
 use epilogue_runtime::{DeviceTensor, Stream, trace};
 use smallvec::SmallVec;
 
-use super::repack::Operand;
+use super::repack::CopiedOperand;
 use crate::evt::MAX_ACCUMULATORS;
 use crate::gemm::problem::digits::{has_batch_digits, shape_of};
 use crate::gemm::problem::{Error, Major, OperandView};
@@ -25,8 +25,8 @@ pub(crate) struct Merger {
 /// The copied tensor: an operand, or the scales of its blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Copied {
-    Elements(Operand),
-    Scales(Operand),
+    Elements(CopiedOperand),
+    Scales(CopiedOperand),
 }
 
 /// Copies of a run, whose memory is to be [kept](Merger::keep).
@@ -35,10 +35,10 @@ pub(crate) type Copies = SmallVec<[(Copied, Arc<DeviceTensor>); 2]>;
 impl Merger {
     const fn pool(&self, copied: Copied) -> &Pool<DeviceTensor> {
         match copied {
-            Copied::Elements(Operand::A) => &self.of_a,
-            Copied::Elements(Operand::B(place)) => &self.of_b[place],
-            Copied::Scales(Operand::A) => &self.scales_of_a,
-            Copied::Scales(Operand::B(place)) => &self.scales_of_b[place],
+            Copied::Elements(CopiedOperand::A) => &self.of_a,
+            Copied::Elements(CopiedOperand::B(place)) => &self.of_b[place],
+            Copied::Scales(CopiedOperand::A) => &self.scales_of_a,
+            Copied::Scales(CopiedOperand::B(place)) => &self.scales_of_b[place],
         }
     }
 
@@ -57,8 +57,8 @@ impl Merger {
         trace::event!(DEBUG, "batches of two strides are copied first", copied = trace::debug(copied));
         let (Copied::Elements(operand) | Copied::Scales(operand)) = copied;
         let view = match copied {
-            Copied::Elements(Operand::B(_)) => OperandView::of_b_or_copy(tensor, of_b),
-            Copied::Elements(Operand::A) | Copied::Scales(_) => operand.view(tensor),
+            Copied::Elements(CopiedOperand::B(_)) => OperandView::of_b_or_copy(tensor, of_b),
+            Copied::Elements(CopiedOperand::A) | Copied::Scales(_) => operand.view(tensor),
         };
         let along_k = view.k == 1;
         let (rows, columns) =
@@ -72,7 +72,7 @@ impl Merger {
         let [upper, lower] = [tensor.shape()[0], tensor.shape()[1]];
         let copy = memory.slice(0, 0..elements)?.reshape([upper, lower, rows, pitch])?.slice(3, 0..columns)?;
         // A's rows are along M, those of B along K.
-        let mut copy = if along_k == matches!(operand, Operand::A) { copy } else { copy.transpose()? };
+        let mut copy = if along_k == matches!(operand, CopiedOperand::A) { copy } else { copy.transpose()? };
         copy.copy_from_tensor_on(tensor, stream)?;
         copies.push((copied, memory));
         Ok(copy.reshape(shape_of(tensor))?)

@@ -108,13 +108,13 @@ impl CopyKey {
 
 /// Which operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Operand {
+pub(crate) enum CopiedOperand {
     A,
     /// The B of the accumulator with this index among the kernel's.
     B(usize),
 }
 
-impl Operand {
+impl CopiedOperand {
     pub(crate) fn view(self, tensor: &DeviceTensor) -> OperandView {
         match self {
             Self::A => OperandView::of_a(tensor),
@@ -231,7 +231,7 @@ pub(crate) struct CopyKernels(Variants<CopyKey, Kernel>);
 /// A copy that is to be made.
 pub(crate) struct OperandCopy {
     matrix: MatrixCopy,
-    operand: Operand,
+    operand: CopiedOperand,
     target: Major,
     kernel: Arc<Kernel>,
 }
@@ -243,7 +243,7 @@ impl CopyKernels {
         &self,
         device: &Device,
         tensor: &DeviceTensor,
-        operand: Operand,
+        operand: CopiedOperand,
         target: Major,
         picked: Option<Picked<'_>>,
     ) -> Result<OperandCopy, Error> {
@@ -271,16 +271,16 @@ impl Repacker {
         Self { multiprocessors, of_a: Pool::default(), of_b: Default::default() }
     }
 
-    const fn pool(&self, operand: Operand) -> &Pool<DeviceTensor> {
+    const fn pool(&self, operand: CopiedOperand) -> &Pool<DeviceTensor> {
         match operand {
-            Operand::A => &self.of_a,
-            Operand::B(place) => &self.of_b[place],
+            CopiedOperand::A => &self.of_a,
+            CopiedOperand::B(place) => &self.of_b[place],
         }
     }
 
     /// Keeps a copy's memory for the next run on a stream. All launches that read it must have been submitted to the
     /// stream.
-    pub(crate) fn keep(&self, stream: &Stream, operand: Operand, memory: Arc<DeviceTensor>) {
+    pub(crate) fn keep(&self, stream: &Stream, operand: CopiedOperand, memory: Arc<DeviceTensor>) {
         self.pool(operand).put(stream, memory);
     }
 
@@ -315,8 +315,8 @@ impl Repacker {
         let copied = memory.slice(0, 0..matrix.elements())?;
         let copied = copied.reshape([matrix.batches, matrix.rows, matrix.pitch])?.slice(2, 0..matrix.columns)?;
         let copied = match (operand, target) {
-            (Operand::A, Major::K) | (Operand::B(_), Major::Mn) => copied,
-            (Operand::A, Major::Mn) | (Operand::B(_), Major::K) => copied.transpose()?,
+            (CopiedOperand::A, Major::K) | (CopiedOperand::B(_), Major::Mn) => copied,
+            (CopiedOperand::A, Major::Mn) | (CopiedOperand::B(_), Major::K) => copied.transpose()?,
         };
         let shape: Vec<usize> = match matrix.batches {
             _ if matrix.picked.is_some() => vec![matrix.rows, matrix.columns],
@@ -336,7 +336,7 @@ mod tests {
 
     use super::*;
     use crate::ElementType;
-    use crate::gemm::problem::bounds::Form;
+    use crate::gemm::problem::bounds::BoundsForm;
 
     /// Copies one matrix with unusual strides, with few blocks: every element arrives, and nothing else is written.
     fn check(device: &Device, element: ElementType, extents: [usize; 3], strides: [usize; 2], offset: usize) {
@@ -436,7 +436,7 @@ mod tests {
                 let poison = vec![0xa5; (copy.elements() + 16) * size];
                 let memory = device.tensor_from_bytes(element, &poison, [copy.elements() + 16]).expect("memory");
                 let kernel = device.compile(&copy.key().source()).expect("a kernel");
-                let bounds = Bounds { tensor: &offsets, form: Form::Offsets, of_depth: false };
+                let bounds = Bounds { tensor: &offsets, form: BoundsForm::Offsets, of_depth: false };
                 let (picked, bounds) = (Some(Picked { index: &index }), in_groups.then_some((bounds, 2)));
                 let parameters = copy.parameters(source.device_address(), memory.device_address(), picked, bounds);
                 let arguments = [

@@ -28,7 +28,7 @@ pub(crate) struct Sought<'a> {
 
 /// A kernel that is wanted, compiled or not.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedKernel {
     pub(crate) key: KernelKey,
     pub(crate) split_k: SplitK,
     /// The operands that are copied before.
@@ -37,7 +37,7 @@ pub(crate) struct Wanted {
     pub(crate) microseconds: f64,
 }
 
-impl Wanted {
+impl WantedKernel {
     /// A kernel of a candidate's splits.
     pub(crate) const fn of(key: KernelKey, candidate: &Candidate, repacking: Repacking, microseconds: f64) -> Self {
         Self { key, split_k: candidate.split_k, repacking, microseconds }

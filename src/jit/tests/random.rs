@@ -1,22 +1,22 @@
 //! Random bodies against an interpreter that knows nothing of registers and vectors.
 
-use super::super::body::{Argument, Node, Target};
+use super::super::body::{Argument, JitNode, JitTarget};
 use super::{numbers, of_widths, same};
-use crate::jit::{Binary, Body, Lane, Unary, Value};
+use crate::jit::{Binary, Body, JitValue, Lane, Unary};
 use crate::tuning::Vectors;
 
 /// The value of every node in one lane, computed one node after the other.
 fn evaluate(body: &Body, load: impl Fn(usize) -> u32) -> Vec<u32> {
     let mut values: Vec<u32> = Vec::new();
     for node in &body.nodes {
-        let bits = |value: &Value| values[value.index()];
-        let float = |value: &Value| f32::from_bits(bits(value));
+        let bits = |value: &JitValue| values[value.index()];
+        let float = |value: &JitValue| f32::from_bits(bits(value));
         let mask = |holds: bool| if holds { u32::MAX } else { 0 };
         values.push(match node {
-            Node::Constant(constant) => *constant as u32,
-            Node::Load(argument) => load(*argument),
-            Node::Held(_) => panic!("only row programs have these"),
-            Node::Select(c, a, b) => {
+            JitNode::Constant(constant) => *constant as u32,
+            JitNode::Load(argument) => load(*argument),
+            JitNode::Held(_) => panic!("only row programs have these"),
+            JitNode::Select(c, a, b) => {
                 if bits(c) != 0 {
                     bits(a)
                 } else {
@@ -24,9 +24,9 @@ fn evaluate(body: &Body, load: impl Fn(usize) -> u32) -> Vec<u32> {
                 }
             }
             // All lanes are there.
-            Node::Within(a, _) => bits(a),
-            Node::Fma(a, b, c) => float(a).mul_add(float(b), float(c)).to_bits(),
-            Node::Unary(op, a) => match op {
+            JitNode::Within(a, _) => bits(a),
+            JitNode::Fma(a, b, c) => float(a).mul_add(float(b), float(c)).to_bits(),
+            JitNode::Unary(op, a) => match op {
                 Unary::Sqrt => float(a).sqrt().to_bits(),
                 Unary::Round(0) => float(a).round_ties_even().to_bits(),
                 Unary::Round(1) => float(a).floor().to_bits(),
@@ -38,7 +38,7 @@ fn evaluate(body: &Body, load: impl Fn(usize) -> u32) -> Vec<u32> {
                 Unary::ShiftSigned(by) => (bits(a).cast_signed() >> by).cast_unsigned(),
                 _ => panic!("{op:?} is not among those chosen"),
             },
-            Node::Binary(op, a, b) => match op {
+            JitNode::Binary(op, a, b) => match op {
                 Binary::Add => (float(a) + float(b)).to_bits(),
                 Binary::Sub => (float(a) - float(b)).to_bits(),
                 Binary::Mul => (float(a) * float(b)).to_bits(),
@@ -96,9 +96,9 @@ const INTEGERS: [Binary; 8] = [
 
 /// Values of each type so far.
 struct Pools {
-    floats: Vec<Value>,
-    integers: Vec<Value>,
-    masks: Vec<Value>,
+    floats: Vec<JitValue>,
+    integers: Vec<JitValue>,
+    masks: Vec<JitValue>,
 }
 
 impl Pools {
@@ -195,7 +195,7 @@ fn random_bodies_give_what_their_nodes_say() {
                 Argument::Tile(_) => panic!("only tiles have these"),
             });
             for (target, value) in &body.stores {
-                let Target::Argument(argument) = *target else { panic!("only row programs have these") };
+                let JitTarget::Argument(argument) = *target else { panic!("only row programs have these") };
                 let place = if body.arguments[argument] == Argument::Cyclic { lane % period } else { lane };
                 want[argument][place] = values[value.index()];
             }

@@ -2,7 +2,7 @@
 
 use super::super::x86_64::Width;
 use super::{numbers, same};
-use crate::jit::{Binary, Body, TileKernel, Value};
+use crate::jit::{Binary, Body, JitValue, TileKernel};
 use crate::tuning::Vectors;
 
 /// What a tile combines of a row's operands, a column's and the totals.
@@ -18,13 +18,13 @@ struct Case {
 fn case(
     counts: [usize; 3],
     scalar: Scalar,
-    make: impl Fn(&mut Body, &[Value], &[Value], &[Value]) -> Vec<Value>,
+    make: impl Fn(&mut Body, &[JitValue], &[JitValue], &[JitValue]) -> Vec<JitValue>,
 ) -> Case {
     let mut body = Body::default();
-    let rows: Vec<Value> = (0..counts[0]).map(|_| body.of_row()).collect();
-    let columns: Vec<Value> = (0..counts[1]).map(|_| body.of_column()).collect();
-    let totals: Vec<(usize, Value)> = (0..counts[2]).map(|_| body.total()).collect();
-    let old: Vec<Value> = totals.iter().map(|(_, value)| *value).collect();
+    let rows: Vec<JitValue> = (0..counts[0]).map(|_| body.of_row()).collect();
+    let columns: Vec<JitValue> = (0..counts[1]).map(|_| body.of_column()).collect();
+    let totals: Vec<(usize, JitValue)> = (0..counts[2]).map(|_| body.total()).collect();
+    let old: Vec<JitValue> = totals.iter().map(|(_, value)| *value).collect();
     let new = make(&mut body, &rows, &columns, &old);
     totals.iter().zip(new).for_each(|((argument, _), value)| body.set(*argument, value));
     Case { body, counts, scalar }

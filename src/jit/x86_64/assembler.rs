@@ -4,7 +4,7 @@
 //! The encoder is written here because that of `iced-x86` takes 20 s of processor time to compile. Encodings are those
 //! of the Intel 64 Architectures Software Developer's Manual, volume 2. The tests compare them with GNU's assembler.
 
-use crate::jit::isa::{Address, Counter, Memory, Operand, Vector};
+use crate::jit::isa::{Address, Counter, JitOperand, MemoryOperand, Vector};
 
 /// The width of vectors, and so how instructions are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,15 +204,17 @@ impl Assembler {
         opcode: Opcode,
         to: Vector,
         first: Option<Vector>,
-        last: Operand,
+        last: JitOperand,
         byte: Option<u8>,
     ) {
         let Opcode { prefix, map, code, part, wide, double } = opcode;
         let (x, b) = match last {
-            Operand::Vector(last) => (last.0 >> 4, last.0 >> 3 & 1),
-            Operand::Memory(Memory::Lanes { base, counter, .. }) => (index(counter).0 >> 3, general(base).0 >> 3),
-            Operand::Memory(Memory::After(base, _)) => (0, general(base).0 >> 3),
-            Operand::Memory(Memory::Slot(_) | Memory::Constant(_)) => (0, 0),
+            JitOperand::Vector(last) => (last.0 >> 4, last.0 >> 3 & 1),
+            JitOperand::Memory(MemoryOperand::Lanes { base, counter, .. }) => {
+                (index(counter).0 >> 3, general(base).0 >> 3)
+            }
+            JitOperand::Memory(MemoryOperand::After(base, _)) => (0, general(base).0 >> 3),
+            JitOperand::Memory(MemoryOperand::Slot(_) | MemoryOperand::Constant(_)) => (0, 0),
         };
         let first = first.map_or(0, |first| first.0);
         // The bits that extend registers' numbers are inverted.
@@ -245,11 +247,11 @@ impl Assembler {
     }
 
     /// The last operand. Gives the place of a distance to a constant.
-    fn operand(&mut self, to: u8, last: Operand) -> Option<(usize, usize)> {
+    fn operand(&mut self, to: u8, last: JitOperand) -> Option<(usize, usize)> {
         let to = (to & 7) << 3;
         match last {
-            Operand::Vector(last) => self.code.push(0xc0 | to | (last.0 & 7)),
-            Operand::Memory(Memory::Lanes { base, counter, bytes, vectors }) => {
+            JitOperand::Vector(last) => self.code.push(0xc0 | to | (last.0 & 7)),
+            JitOperand::Memory(MemoryOperand::Lanes { base, counter, bytes, vectors }) => {
                 let (base, index) = (general(base).0 & 7, index(counter).0 & 7);
                 let offset = (vectors * self.width.lanes() * bytes) as i32;
                 // Without an offset there are bases that can't be encoded.
@@ -260,7 +262,7 @@ impl Assembler {
                     self.bytes(&offset.to_le_bytes());
                 }
             }
-            Operand::Memory(Memory::After(base, offset)) => {
+            JitOperand::Memory(MemoryOperand::After(base, offset)) => {
                 let base = general(base).0 & 7;
                 self.code.push(0x80 | to | base);
                 if base == 4 {
@@ -268,11 +270,11 @@ impl Assembler {
                 }
                 self.bytes(&(offset as i32).to_le_bytes());
             }
-            Operand::Memory(Memory::Slot(number)) => {
+            JitOperand::Memory(MemoryOperand::Slot(number)) => {
                 self.bytes(&[0x84 | to, 0x24]);
                 self.bytes(&self.slot(number).to_le_bytes());
             }
-            Operand::Memory(Memory::Constant(number)) => {
+            JitOperand::Memory(MemoryOperand::Constant(number)) => {
                 self.code.push(5 | to);
                 let at = self.code.len();
                 self.bytes(&[0; 4]);

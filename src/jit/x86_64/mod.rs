@@ -11,8 +11,8 @@ mod tests;
 pub(in crate::jit) use self::assembler::Width;
 use self::assembler::{ARGUMENTS, Assembler, General, LANE, Opcode, SAVED, STREAMS, general, opcode};
 use self::instruction::Encoding;
-use super::body::{Binary, Lane, Node, Unary};
-use super::isa::{Address, Form, Isa, Memory, OnTail, Operand, Vector};
+use super::body::{Binary, JitNode, Lane, Unary};
+use super::isa::{Address, Isa, JitOperand, MemoryOperand, OnTail, OperandForm, Vector};
 
 /// Code that grows.
 #[derive(Clone, Debug)]
@@ -40,21 +40,21 @@ pub(in crate::jit) struct Loop {
 
 impl X86 {
     /// An instruction whose last operand is in memory.
-    fn access(&mut self, opcode: Opcode, register: Vector, memory: Memory) {
-        self.assembler.vector(opcode, register, None, Operand::Memory(memory), None);
+    fn access(&mut self, opcode: Opcode, register: Vector, memory: MemoryOperand) {
+        self.assembler.vector(opcode, register, None, JitOperand::Memory(memory), None);
     }
 
-    fn unary(&mut self, op: Unary, to: Vector, from: Operand) {
-        let result = Operand::Vector(to);
+    fn unary(&mut self, op: Unary, to: Vector, from: JitOperand) {
+        let result = JitOperand::Vector(to);
         match (instruction::unary(op, self.width), from) {
             ((opcode, Encoding::Plain(byte)), _) => self.assembler.vector(opcode, to, None, from, byte),
             ((opcode, Encoding::Part(part, byte)), _) => {
                 self.assembler.vector(opcode, Vector(part), Some(to), from, Some(byte));
             }
-            ((opcode, Encoding::Reversed(byte)), Operand::Vector(from)) => {
+            ((opcode, Encoding::Reversed(byte)), JitOperand::Vector(from)) => {
                 self.assembler.vector(opcode, from, None, result, byte);
             }
-            ((opcode, Encoding::HighHalf), Operand::Vector(from)) => {
+            ((opcode, Encoding::HighHalf), JitOperand::Vector(from)) => {
                 let extract = match self.width {
                     Width::Bits256 => opcode::EXTRACT_HALF,
                     Width::Bits512 => opcode::EXTRACT_256,
@@ -62,7 +62,7 @@ impl X86 {
                 self.assembler.vector(extract, from, None, result, Some(1));
                 self.assembler.vector(opcode, to, None, result, None);
             }
-            ((opcode, Encoding::Packed { bytes }), Operand::Vector(first)) => {
+            ((opcode, Encoding::Packed { bytes }), JitOperand::Vector(first)) => {
                 self.assembler.vector(opcode, to, Some(first), from, None);
                 // Each half packs its own: the first and the third 64 bits are the lanes.
                 self.assembler.vector(opcode::PERMUTE_I64, to, None, result, Some(0b1000));
@@ -71,17 +71,17 @@ impl X86 {
                 }
             }
             // By their form, these have a register.
-            ((_, Encoding::Reversed(_) | Encoding::HighHalf | Encoding::Packed { .. }), Operand::Memory(_)) => {}
+            ((_, Encoding::Reversed(_) | Encoding::HighHalf | Encoding::Packed { .. }), JitOperand::Memory(_)) => {}
         }
     }
 
     /// By a mask on the stack, the lanes of `chosen` or else of `to`.
     fn choose(&mut self, to: Vector, chosen: Vector, mask: Vector) {
-        self.assembler.vector(opcode::SELECT, to, Some(to), Operand::Vector(chosen), Some(mask.0 << 4));
+        self.assembler.vector(opcode::SELECT, to, Some(to), JitOperand::Vector(chosen), Some(mask.0 << 4));
     }
 
     /// Loads a mask that is a vector; `None` if there are mask registers.
-    fn mask(&mut self, mask: Memory, spare: &[Vector]) -> Option<Vector> {
+    fn mask(&mut self, mask: MemoryOperand, spare: &[Vector]) -> Option<Vector> {
         let vector = *spare.first()?;
         self.access(opcode::LOAD, vector, mask);
         Some(vector)
@@ -101,7 +101,7 @@ impl X86 {
     /// A bf16 is the upper half of an f32.
     fn widened(&mut self, lane: Lane, to: Vector) {
         if lane == Lane::BF16 {
-            self.unary(Unary::ShiftLeft(16), to, Operand::Vector(to));
+            self.unary(Unary::ShiftLeft(16), to, JitOperand::Vector(to));
         }
     }
 }
@@ -151,18 +151,18 @@ impl Isa for X86 {
         self.width == Width::Bits512
     }
 
-    fn form(&self, node: &Node) -> Form {
+    fn form(&self, node: &JitNode) -> OperandForm {
         let (overwrites, memory): (&[usize], _) = match (node, self.width) {
-            (Node::Unary(op, _), width) => {
+            (JitNode::Unary(op, _), width) => {
                 (&[], matches!(instruction::unary(*op, width).1, Encoding::Plain(_)).then_some(0))
             }
             // The mask.
-            (Node::Select(..), Width::Bits512) => (&[0], Some(2)),
+            (JitNode::Select(..), Width::Bits512) => (&[0], Some(2)),
             // A factor.
-            (Node::Fma(..), _) => (&[0, 1], Some(2)),
+            (JitNode::Fma(..), _) => (&[0, 1], Some(2)),
             _ => (&[], Some(1)),
         };
-        Form { overwrites, memory }
+        OperandForm { overwrites, memory }
     }
 
     fn enter(&mut self, frame: usize, addresses: impl Iterator<Item = Address>) {
@@ -189,15 +189,15 @@ impl Isa for X86 {
 
     fn broadcast(&mut self, to: Vector, argument: usize) {
         self.assembler.load_argument(STREAMS[0], argument);
-        self.access(opcode::BROADCAST, to, Memory::After(Address(0), 0));
+        self.access(opcode::BROADCAST, to, MemoryOperand::After(Address(0), 0));
     }
 
-    fn broadcast_lane(&mut self, to: Vector, from: Memory) {
+    fn broadcast_lane(&mut self, to: Vector, from: MemoryOperand) {
         self.access(opcode::BROADCAST, to, from);
     }
 
-    fn number_lanes(&mut self, slot: Memory) {
-        let Memory::Slot(slot) = slot else { return };
+    fn number_lanes(&mut self, slot: MemoryOperand) {
+        let MemoryOperand::Slot(slot) = slot else { return };
         let offset = self.assembler.slot(slot);
         (0..self.width.lanes()).for_each(|lane| self.assembler.store_immediate(offset + 4 * lane as i32, lane as u32));
     }
@@ -214,8 +214,8 @@ impl Isa for X86 {
     }
 
     fn lane(&mut self, to: Vector) {
-        self.assembler.vector(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
-        self.assembler.vector(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
+        self.assembler.vector(opcode::FROM_GENERAL, to, None, JitOperand::Vector(Vector(LANE.0)), None);
+        self.assembler.vector(opcode::BROADCAST_I32, to, None, JitOperand::Vector(to), None);
     }
 
     fn begin_loop(&mut self, by: usize) -> Loop {
@@ -294,28 +294,28 @@ impl Isa for X86 {
         self.assembler.bytes(&(offset as i32).to_le_bytes());
     }
 
-    fn constant(&mut self, bits: u64) -> Memory {
-        Memory::Constant(self.constants.iter().position(|known| *known == bits).unwrap_or_else(|| {
+    fn constant(&mut self, bits: u64) -> MemoryOperand {
+        MemoryOperand::Constant(self.constants.iter().position(|known| *known == bits).unwrap_or_else(|| {
             self.constants.push(bits);
             self.constants.len() - 1
         }))
     }
 
-    fn load(&mut self, to: Vector, from: Operand) {
-        let opcode = if matches!(from, Operand::Vector(_)) { opcode::MOVE } else { opcode::LOAD };
+    fn load(&mut self, to: Vector, from: JitOperand) {
+        let opcode = if matches!(from, JitOperand::Vector(_)) { opcode::MOVE } else { opcode::LOAD };
         self.assembler.vector(opcode, to, None, from, None);
     }
 
-    fn store(&mut self, from: Vector, to: Memory) {
+    fn store(&mut self, from: Vector, to: MemoryOperand) {
         self.access(opcode::STORE, from, to);
     }
 
-    fn load_lanes(&mut self, lane: Lane, to: Vector, from: Memory) {
+    fn load_lanes(&mut self, lane: Lane, to: Vector, from: MemoryOperand) {
         self.access(Self::widening(lane), to, from);
         self.widened(lane, to);
     }
 
-    fn store_lanes(&mut self, lane: Lane, past: bool, from: Vector, to: Memory) {
+    fn store_lanes(&mut self, lane: Lane, past: bool, from: Vector, to: MemoryOperand) {
         let opcode = match (lane.bytes(), self.width) {
             (4, _) if past => opcode::STORE_PAST,
             (2, _) if past => opcode::STORE_PAST.half(),
@@ -327,42 +327,42 @@ impl Isa for X86 {
         self.access(opcode, from, to);
     }
 
-    fn store_first(&mut self, lane: Lane, from: Vector, to: Memory) {
+    fn store_first(&mut self, lane: Lane, from: Vector, to: MemoryOperand) {
         let (opcode, byte) = match lane.bytes() {
             8 => (opcode::STORE_8.double(), None),
             4 => (opcode::STORE_FIRST, None),
             2 => (opcode::STORE_FIRST_16, Some(0)),
             _ => (opcode::STORE_FIRST_8, Some(0)),
         };
-        self.assembler.vector(opcode, from, None, Operand::Memory(to), byte);
+        self.assembler.vector(opcode, from, None, JitOperand::Memory(to), byte);
     }
 
-    fn compute(&mut self, node: &Node, to: Vector, operands: &[Operand]) {
+    fn compute(&mut self, node: &JitNode, to: Vector, operands: &[JitOperand]) {
         match (node, operands) {
-            (Node::Unary(op, _), &[a]) => self.unary(*op, to, a),
-            (Node::Binary(op, ..), &[Operand::Vector(a), b]) => self.binary(*op, to, a, b),
-            (Node::Select(..), &[Operand::Vector(mask), a, Operand::Vector(b)]) => {
+            (JitNode::Unary(op, _), &[a]) => self.unary(*op, to, a),
+            (JitNode::Binary(op, ..), &[JitOperand::Vector(a), b]) => self.binary(*op, to, a, b),
+            (JitNode::Select(..), &[JitOperand::Vector(mask), a, JitOperand::Vector(b)]) => {
                 self.assembler.vector(opcode::SELECT, to, Some(b), a, Some(mask.0 << 4));
             }
-            (Node::Select(..), &[Operand::Vector(a), b]) => {
+            (JitNode::Select(..), &[JitOperand::Vector(a), b]) => {
                 self.assembler.vector(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
             }
-            (Node::Fma(..), &[Operand::Vector(b), c]) => self.assembler.vector(opcode::FMA, to, Some(b), c, None),
+            (JitNode::Fma(..), &[JitOperand::Vector(b), c]) => self.assembler.vector(opcode::FMA, to, Some(b), c, None),
             _ => debug_assert!(false, "{node:?} of {operands:?}"),
         }
     }
 
-    fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: Operand) {
+    fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: JitOperand) {
         let (opcode, byte) = instruction::binary(op, self.width);
         if self.width == Width::Bits512 && op.is_comparison() {
             self.assembler.vector(opcode, MASK, Some(a), b, byte);
-            self.assembler.vector(opcode::FROM_MASK, to, None, Operand::Vector(MASK), None);
+            self.assembler.vector(opcode::FROM_MASK, to, None, JitOperand::Vector(MASK), None);
         } else {
             self.assembler.vector(opcode, to, Some(a), b, byte);
         }
     }
 
-    fn add_product(&mut self, to: Vector, a: Vector, b: Operand) {
+    fn add_product(&mut self, to: Vector, a: Vector, b: JitOperand) {
         self.assembler.vector(opcode::ADD_PRODUCT, to, Some(a), b, None);
     }
 
@@ -376,12 +376,12 @@ impl Isa for X86 {
             (_, Width::Bits512) => (opcode::SHUFFLE_128, 0x4e),
         };
         let first = (opcode != opcode::PERMUTE).then_some(from);
-        self.assembler.vector(opcode, to, first, Operand::Vector(from), Some(how));
+        self.assembler.vector(opcode, to, first, JitOperand::Vector(from), Some(how));
     }
 
-    fn make_mask(&mut self, slot: Memory, lanes: usize) {
+    fn make_mask(&mut self, slot: MemoryOperand, lanes: usize) {
         match (self.width, slot) {
-            (Width::Bits256, Memory::Slot(slot)) => {
+            (Width::Bits256, MemoryOperand::Slot(slot)) => {
                 let offset = self.assembler.slot(slot);
                 for lane in 0..self.width.lanes() {
                     let bits = if lane < lanes { u32::MAX } else { 0 };
@@ -404,9 +404,9 @@ impl Isa for X86 {
         }
     }
 
-    fn load_tail(&mut self, lane: Lane, to: Vector, from: Memory, mask: Memory, spare: &[Vector]) {
+    fn load_tail(&mut self, lane: Lane, to: Vector, from: MemoryOperand, mask: MemoryOperand, spare: &[Vector]) {
         if let Some(mask) = self.mask(mask, spare) {
-            self.assembler.vector(opcode::LOAD_WHERE, to, Some(mask), Operand::Memory(from), None);
+            self.assembler.vector(opcode::LOAD_WHERE, to, Some(mask), JitOperand::Memory(from), None);
         } else {
             self.assembler.where_masked(true);
             self.access(Self::widening(lane), to, from);
@@ -414,9 +414,9 @@ impl Isa for X86 {
         self.widened(lane, to);
     }
 
-    fn store_tail(&mut self, lane: Lane, from: Vector, to: Memory, mask: Memory, spare: &[Vector]) {
+    fn store_tail(&mut self, lane: Lane, from: Vector, to: MemoryOperand, mask: MemoryOperand, spare: &[Vector]) {
         if let Some(mask) = self.mask(mask, spare) {
-            return self.assembler.vector(opcode::STORE_WHERE, from, Some(mask), Operand::Memory(to), None);
+            return self.assembler.vector(opcode::STORE_WHERE, from, Some(mask), JitOperand::Memory(to), None);
         }
         self.assembler.where_masked(false);
         let opcode = match lane.bytes() {
@@ -427,22 +427,22 @@ impl Isa for X86 {
         self.access(opcode, from, to);
     }
 
-    fn replace_tail(&mut self, to: Vector, lanes: Vector, mask: Memory, spare: &[Vector]) {
+    fn replace_tail(&mut self, to: Vector, lanes: Vector, mask: MemoryOperand, spare: &[Vector]) {
         if let Some(mask) = self.mask(mask, spare) {
             return self.choose(to, lanes, mask);
         }
         self.assembler.where_masked(false);
-        self.assembler.vector(opcode::MOVE, to, None, Operand::Vector(lanes), None);
+        self.assembler.vector(opcode::MOVE, to, None, JitOperand::Vector(lanes), None);
     }
 
-    fn combine_tail(&mut self, op: Binary, to: Vector, other: Vector, mask: Memory, spare: &[Vector]) {
+    fn combine_tail(&mut self, op: Binary, to: Vector, other: Vector, mask: MemoryOperand, spare: &[Vector]) {
         if let &[all, chosen] = spare {
             self.access(opcode::LOAD, chosen, mask);
-            self.binary(op, all, other, Operand::Vector(to));
+            self.binary(op, all, other, JitOperand::Vector(to));
             return self.choose(to, all, chosen);
         }
         self.assembler.where_masked(false);
-        self.binary(op, to, other, Operand::Vector(to));
+        self.binary(op, to, other, JitOperand::Vector(to));
     }
 
     unsafe fn call(code: *const u8, addresses: *const *mut u8, lanes: usize) {

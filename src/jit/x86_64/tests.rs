@@ -4,7 +4,7 @@ use super::X86;
 use super::assembler::{Assembler, Constant, General, Opcode, SAVED, STREAMS, Width, opcode};
 use super::instruction::{self, Encoding};
 use crate::jit::body::{Binary, Unary};
-use crate::jit::isa::{Address, Counter, Isa as _, Memory, Operand, Vector};
+use crate::jit::isa::{Address, Counter, Isa as _, JitOperand, MemoryOperand, Vector};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -23,17 +23,17 @@ fn made_by(write: impl FnOnce(&mut X86)) -> String {
     hex(&code.finish()).trim_end_matches("cc").to_owned()
 }
 
-fn vector(number: u8) -> Operand {
-    Operand::Vector(Vector(number))
+fn vector(number: u8) -> JitOperand {
+    JitOperand::Vector(Vector(number))
 }
 
 const LANE: Counter = Counter::Lane;
 const CYCLE: Counter = Counter::Cycle;
 
 /// Lanes at a number of bytes from an address and a counter.
-fn indexed(width: Width, base: u8, counter: Counter, bytes: usize, offset: usize) -> Operand {
+fn indexed(width: Width, base: u8, counter: Counter, bytes: usize, offset: usize) -> JitOperand {
     let vectors = offset / (width.lanes() * bytes);
-    Operand::Memory(Memory::Lanes { base: address(base), counter, bytes, vectors })
+    JitOperand::Memory(MemoryOperand::Lanes { base: address(base), counter, bytes, vectors })
 }
 
 /// The number of a general register among those for addresses.
@@ -41,14 +41,14 @@ fn address(base: u8) -> Address {
     Address(STREAMS.iter().position(|stream| *stream == General(base)).expect("it is one") as u8)
 }
 
-fn stack(width: Width, offset: usize) -> Operand {
-    Operand::Memory(Memory::Slot(offset / width.bytes()))
+fn stack(width: Width, offset: usize) -> JitOperand {
+    JitOperand::Memory(MemoryOperand::Slot(offset / width.bytes()))
 }
 
 #[test]
 fn operands_are_encoded_wherever_they_are() {
-    type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
-    let base = Operand::Memory(Memory::After(address(1), 0));
+    type Case = (Opcode, u8, Option<u8>, JitOperand, Option<u8>, &'static str, &'static str);
+    let base = JitOperand::Memory(MemoryOperand::After(address(1), 0));
     let at = |base, counter, bytes, offset| indexed(Width::Bits256, base, counter, bytes, offset);
     let slot = |offset| stack(Width::Bits256, offset);
     let cases: [Case; 24] = [
@@ -176,8 +176,8 @@ fn operations_are_the_instructions_that_do_them() {
 
 #[test]
 fn wide_vectors_have_the_prefix_evex() {
-    type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
-    let base = Operand::Memory(Memory::After(address(1), 0));
+    type Case = (Opcode, u8, Option<u8>, JitOperand, Option<u8>, &'static str, &'static str);
+    let base = JitOperand::Memory(MemoryOperand::After(address(1), 0));
     let at = |base, counter, bytes, offset| indexed(Width::Bits512, base, counter, bytes, offset);
     let slot = |offset| stack(Width::Bits512, offset);
     let lanes = |base, scale, offset| at(base, LANE, scale, offset);
@@ -324,7 +324,7 @@ fn a_function_s_frame_and_loop_are_encoded() {
 fn constants_lie_behind_the_code() {
     let mut assembler = Assembler::default();
     let bits: Constant = 0x3f80_0000_3f80_0000;
-    assembler.vector(opcode::LOAD, Vector(0), None, Operand::Memory(Memory::Constant(0)), None);
+    assembler.vector(opcode::LOAD, Vector(0), None, JitOperand::Memory(MemoryOperand::Constant(0)), None);
     let code = assembler.finish(&[bits]);
     // vmovups ymm0, [rip + 23]: the instruction has 9 bytes, the constant begins after 32.
     assert_eq!(hex(&code[..9]), "c4e17c100517000000");
@@ -333,9 +333,9 @@ fn constants_lie_behind_the_code() {
 
 #[test]
 fn what_only_row_programs_use_is_encoded() {
-    type Case = (Width, Option<bool>, Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
+    type Case = (Width, Option<bool>, Opcode, u8, Option<u8>, JitOperand, Option<u8>, &'static str, &'static str);
     let (narrow, wide) = (Width::Bits256, Width::Bits512);
-    let base = Operand::Memory(Memory::After(address(1), 0));
+    let base = JitOperand::Memory(MemoryOperand::After(address(1), 0));
     let lanes = |width: Width, bytes| indexed(width, 1, LANE, bytes, width.lanes() * bytes);
     let greatest = instruction::binary(Binary::GreatestU32, wide).0;
     let add = instruction::binary(Binary::Add, wide).0;

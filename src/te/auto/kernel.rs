@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::Argument;
 use crate::sync::lock;
-use crate::te::auto::bind::arguments::{Bound, Signature};
+use crate::te::auto::bind::arguments::{BoundTensors, Signature};
 use crate::te::bind::arguments::{places, stand_ins};
 use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
@@ -17,7 +17,7 @@ use crate::te::expr::tensor::Tensor;
 /// A kernel of any kind, ready to run.
 pub(crate) trait Runs: Send + Sync {
     /// Runs on tensors that have been checked; `None` if there is nothing to do.
-    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError>;
+    fn run_bound(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError>;
 }
 
 /// A record of a run: the choice in words, and the complete text of its kernels, which is empty on the CPU.

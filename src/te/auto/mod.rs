@@ -44,7 +44,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::bind::arguments::{Bound, Signature, Sizes};
+pub(crate) use self::bind::arguments::{BoundTensors, Signature, Sizes};
 pub use self::kernel::Kernel;
 pub(crate) use self::kernel::{Ran, Runs};
 pub use self::order::Order;

@@ -16,17 +16,17 @@ use crate::te::text::expression;
 
 /// The values of a program's variables in one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Binding {
+pub(crate) struct BoundSizes {
     pub(crate) sizes: HashMap<Var, i64>,
 }
 
-impl Binding {
+impl BoundSizes {
     /// Checks the tensors of a run against the program's arguments, and finds the values of its sizes and strides.
     ///
     /// # Errors
     /// [`RunError::Argument`] that names the tensor.
     pub(crate) fn of(program: &Program, tensors: &[&DeviceTensor]) -> Result<Self, TeError> {
-        let given: Vec<Given<'_>> = tensors.iter().map(|tensor| Given::from(*tensor)).collect();
+        let given: Vec<GivenShape<'_>> = tensors.iter().map(|tensor| GivenShape::from(*tensor)).collect();
         Ok(Self { sizes: bind(&program.arguments, &given)? })
     }
 
@@ -44,14 +44,14 @@ impl Binding {
 
 /// The type, shape and strides that a run gives for one argument.
 #[derive(Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct GivenShape<'a> {
     pub(crate) dtype: DType,
     pub(crate) shape: &'a [usize],
     /// The stride of every dimension, in elements.
     pub(crate) strides: Vec<i64>,
 }
 
-impl<'a> From<&'a DeviceTensor> for Given<'a> {
+impl<'a> From<&'a DeviceTensor> for GivenShape<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
         let strides = tensor.strides().iter().map(|stride| *stride as i64).collect();
         Self { dtype: tensor.element_type().into(), shape: tensor.shape(), strides }
@@ -62,7 +62,7 @@ impl<'a> From<&'a DeviceTensor> for Given<'a> {
 ///
 /// # Errors
 /// [`RunError::Argument`] that names the tensor.
-pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Result<HashMap<Var, i64>, TeError> {
+pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[GivenShape<'_>]) -> Result<HashMap<Var, i64>, TeError> {
     if parameters.len() != given.len() {
         let names: Vec<String> = parameters.iter().map(|(tensor, _)| tensor.name()).collect();
         return Err(RunError::ArgumentCount { given: given.len(), needed: names }.into());
@@ -94,7 +94,7 @@ pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Resu
 
 /// # Errors
 /// [`RunError::Argument`] unless the argument for `tensor` has this type and rank.
-pub(crate) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &Given<'_>) -> Result<(), TeError> {
+pub(crate) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &GivenShape<'_>) -> Result<(), TeError> {
     let refuse = |reason: String| Err(RunError::Argument { tensor: tensor.name(), reason }.into());
     if dtype != given.dtype && DType::Number(dtype.in_memory()) != given.dtype {
         let held = if dtype == DType::Bool { " (in memory a u8, 0 or 1)" } else { "" };
@@ -117,7 +117,12 @@ pub(crate) fn check_requirements(requirements: &[Requirement], sizes: &HashMap<V
     Ok(())
 }
 
-fn check_layout(tensor: &Tensor, buffer: &Buffer, given: &Given<'_>, sizes: &HashMap<Var, i64>) -> Result<(), TeError> {
+fn check_layout(
+    tensor: &Tensor,
+    buffer: &Buffer,
+    given: &GivenShape<'_>,
+    sizes: &HashMap<Var, i64>,
+) -> Result<(), TeError> {
     let refuse = |reason: String| Err(RunError::Argument { tensor: tensor.name(), reason }.into());
     for (d, (extent, given)) in buffer.shape().iter().zip(given.shape).enumerate() {
         let needed = evaluate(extent, sizes)?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::emit::is_supported;
-use super::mapping::{Form, Mapping};
+use super::mapping::{DestinationForm, Mapping};
 use super::{TileCode, TileReduction, local, shared};
 use crate::tile::buffer::{ExecutionScope, MemoryScope};
 use crate::tile::error::{Refusal, TileError};
@@ -306,7 +306,7 @@ fn view_layout(reduction: &TileReduction) -> Result<(), String> {
     if reduction.reduces_threads() && reduction.scope() == ExecutionScope::Warpgroup {
         return Err("a warpgroup reduces within threads only; without `thread_reduce`, or warp by warp".to_owned());
     }
-    if mapping.form == Form::One && !mapping.lanes.is_empty() && !reduction.reduces_threads() {
+    if mapping.form == DestinationForm::One && !mapping.lanes.is_empty() && !reduction.reduces_threads() {
         return Err(format!("lanes share what {} has one element for; with `thread_reduce` they meet", to.name()));
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::TileReduction;
 use super::emit::{Arithmetic, counters, index, loops};
-use super::mapping::{Form, Mapping};
+use super::mapping::{DestinationForm, Mapping};
 use crate::cuda::Writer;
 use crate::tile::buffer::MemoryScope;
 
@@ -35,7 +35,7 @@ impl<'a> Local<'a> {
         Self {
             mapping,
             arithmetic: Arithmetic::new(reduction.op(), reduction.source().element()),
-            meets: !mapping.lanes.is_empty() && (mapping.form == Form::One || reduction.reduces_threads()),
+            meets: !mapping.lanes.is_empty() && (mapping.form == DestinationForm::One || reduction.reduces_threads()),
             accumulate: reduction.accumulates(),
             unroll: reduction.source().scope() == MemoryScope::Local,
             from: place(reduction.source().name(), index(from, mapping.source_offset)),

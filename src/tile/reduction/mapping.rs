@@ -26,7 +26,7 @@ pub(super) struct Lanes {
 
 /// The destination's form along a reduced dimension that lanes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum DestinationForm {
     /// One element, which replicas may repeat.
     One,
     /// An element for each lane.
@@ -42,7 +42,7 @@ pub(super) struct Mapping {
     pub(super) reduced: Vec<Loop>,
     /// The lanes that share an output.
     pub(super) lanes: Vec<Lanes>,
-    pub(super) form: Form,
+    pub(super) form: DestinationForm,
     pub(super) source_offset: usize,
     pub(super) destination_offset: usize,
 }
@@ -111,7 +111,7 @@ impl Mapping {
         let outputs = offsets(&self.spatial, |l| l.source).into_iter().zip(offsets(&self.spatial, |l| l.destination));
         let outputs: HashMap<usize, usize> =
             outputs.map(|(s, d)| (self.destination_offset + d, self.source_offset + s)).collect();
-        let combines = !self.lanes.is_empty() && (self.form == Form::One || reduction.reduces_threads());
+        let combines = !self.lanes.is_empty() && (self.form == DestinationForm::One || reduction.reduces_threads());
         for (place, element) in &destinations {
             let at = |what: &str| {
                 Err(format!(
@@ -156,9 +156,9 @@ impl Mapping {
                 rest /= from.shape()[d];
                 coordinates[d] = match (reduction.axes().contains(&d), self.form) {
                     (false, _) => Some(i),
-                    (true, Form::One) => Some(0),
-                    (true, Form::PerLane) if reduction.reduces_threads() => None,
-                    (true, Form::PerLane) => Some(thread_part(i, &dimensions[d])),
+                    (true, DestinationForm::One) => Some(0),
+                    (true, DestinationForm::PerLane) if reduction.reduces_threads() => None,
+                    (true, DestinationForm::PerLane) => Some(thread_part(i, &dimensions[d])),
                 };
             }
             let mut numbers = vec![0];
@@ -176,13 +176,13 @@ impl Mapping {
 }
 
 /// The destination's shape with all dimensions of the source, and its form.
-fn destination_dimensions(reduction: &TileReduction) -> Result<(Vec<usize>, Form), String> {
+fn destination_dimensions(reduction: &TileReduction) -> Result<(Vec<usize>, DestinationForm), String> {
     let (from, to, axes) = (reduction.source(), reduction.destination(), reduction.axes());
     let reduced = |d: &usize| axes.contains(d);
     let kept: Vec<usize> = (0..from.shape().len()).filter(|d| !reduced(d)).map(|d| from.shape()[d]).collect();
     let ones: Vec<usize> = (0..from.shape().len()).map(|d| if reduced(&d) { 1 } else { from.shape()[d] }).collect();
     if to.shape() == ones || to.shape() == kept || (kept.is_empty() && to.shape() == [1]) {
-        return Ok((ones, Form::One));
+        return Ok((ones, DestinationForm::One));
     }
     let threads: Vec<usize> = from
         .layout()
@@ -196,7 +196,7 @@ fn destination_dimensions(reduction: &TileReduction) -> Result<(Vec<usize>, Form
         })
         .collect();
     if from.scope() == MemoryScope::Local && to.shape() == threads {
-        return Ok((threads, Form::PerLane));
+        return Ok((threads, DestinationForm::PerLane));
     }
     let per_lane = if threads == ones { String::new() } else { format!(", or {threads:?}, one for each lane") };
     Err(format!("{} has shape {:?}; {ones:?} or {kept:?}{per_lane} is needed", to.name(), to.shape()))

@@ -14,10 +14,10 @@ mod ablation;
 mod choices;
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests have goldens of more of them"))]
 mod epilogues;
-#[cfg_attr(not(test), expect(dead_code, reason = "the tests read the PTX, this does not"))]
 mod families;
 mod forecast;
 mod foreign;
+#[cfg_attr(not(test), expect(dead_code, reason = "the tests read the PTX, this does not"))]
 mod gate;
 mod predict;
 mod published;

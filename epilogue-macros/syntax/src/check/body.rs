@@ -8,7 +8,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{ExprPath, Lit, LitFloat, Type};
 
-use super::scope::{Holds, Kind, Origin, Reach, Scopes, Shape, Variable};
+use super::scope::{Holds, Origin, Reach, Scopes, ValueKind, ValueShape, Variable};
 use super::words::{NO_NUMBER, as_real, described};
 use crate::ast::{Assign, AssignOperator, Axis, Block, Class, ClassKind, Connective, Expr, Let, Reduction, Statement};
 use crate::operations;
@@ -58,7 +58,7 @@ impl<'a> Body<'a> {
                         self.scopes.declare(
                             name.to_string(),
                             Variable {
-                                kind: Kind::Unknown,
+                                kind: ValueKind::Unknown,
                                 mutable: true,
                                 origin: Origin::Let,
                                 holds: Holds::Nothing,
@@ -72,15 +72,15 @@ impl<'a> Body<'a> {
     }
 
     /// Checks a block in the current scope.
-    pub(crate) fn block_in_place(&mut self, block: &mut Block) -> Kind {
+    pub(crate) fn block_in_place(&mut self, block: &mut Block) -> ValueKind {
         self.statements(&mut block.statements);
         match &mut block.value {
             Some(value) => self.expression(value),
-            None => Kind::Unknown,
+            None => ValueKind::Unknown,
         }
     }
 
-    fn block(&mut self, block: &mut Block, branch: bool) -> Kind {
+    fn block(&mut self, block: &mut Block, branch: bool) -> ValueKind {
         self.scopes.enter(branch);
         let kind = self.block_in_place(block);
         self.scopes.leave();
@@ -125,19 +125,19 @@ impl<'a> Body<'a> {
     fn assignment(&mut self, statement: &mut Assign) {
         let name = statement.name.to_string();
         let before = self.variable(&statement.name).map(|variable| variable.kind);
-        if let (AssignOperator::Compound(..), Some(Kind::Integer(_))) = (&statement.operator, before) {
+        if let (AssignOperator::Compound(..), Some(ValueKind::Integer(_))) = (&statement.operator, before) {
             self.integer_literals(&mut statement.value);
         }
         let mut value = self.expression(&mut statement.value);
         if let (AssignOperator::Compound(operator, token), Some(before)) = (&statement.operator, before)
-            && !matches!(before, Kind::Partials(_))
+            && !matches!(before, ValueKind::Partials(_))
         {
             let (name, token) = (Expr::Local(statement.name.clone()), *token);
             value = self.arithmetic((&name, before), *operator, &token, (&statement.value, value));
         }
         let message = match self.scopes.assign(&name) {
             Reach::Variable(variable) if variable.mutable => {
-                if let Kind::Partials(axis) = variable.kind {
+                if let ValueKind::Partials(axis) = variable.kind {
                     partials_used(&format!("the partials `{name}`"), axis)
                 } else if let Some(message) = another_type(&name, variable.kind, value) {
                     message
@@ -185,26 +185,26 @@ impl<'a> Body<'a> {
         self.errors.at(name.span(), format_args!("there is no `{written}` here; {advice}"));
     }
 
-    pub(super) fn expression(&mut self, expr: &mut Expr) -> Kind {
+    pub(super) fn expression(&mut self, expr: &mut Expr) -> ValueKind {
         match expr {
             Expr::Path(path) => {
                 let (resolved, kind) = self.path(path);
                 *expr = resolved;
                 kind
             }
-            Expr::Literal(..) | Expr::Local(_) | Expr::Constant(..) => Kind::Number(Shape::Scalar),
-            Expr::IntegerLiteral(..) => Kind::Integer(Shape::Scalar),
+            Expr::Literal(..) | Expr::Local(_) | Expr::Constant(..) => ValueKind::Number(ValueShape::Scalar),
+            Expr::IntegerLiteral(..) => ValueKind::Integer(ValueShape::Scalar),
             Expr::Position(word, _) => self.position(word),
             Expr::Random(random) => self.random(random),
             Expr::ToInteger(word, _, x) => self.integer_of(word, x),
             Expr::ToReal(word, _, x) => self.real_of(word, x),
             Expr::Extreme(_, operands) => {
                 let (x, y) = (self.expression(&mut operands.0), self.expression(&mut operands.1));
-                x.join(y).shape().map_or(Kind::Unknown, Kind::Integer)
+                x.join(y).shape().map_or(ValueKind::Unknown, ValueKind::Integer)
             }
             Expr::Negate(minus, x) => {
                 let (minus, kind) = (minus.span, self.expression(x));
-                if let Kind::Integer(_) = kind { kind } else { self.number(kind, minus) }
+                if let ValueKind::Integer(_) = kind { kind } else { self.number(kind, minus) }
             }
             Expr::Cast(x, method, element) => {
                 let method = method.span();
@@ -214,12 +214,12 @@ impl<'a> Body<'a> {
                         method,
                         "`cast` rounds numbers, and bool is not a type of numbers: a truth value is a comparison, `x != 0.0`",
                     );
-                    return Kind::Unknown;
+                    return ValueKind::Unknown;
                 }
-                if let Kind::Integer(_) = kind {
+                if let ValueKind::Integer(_) = kind {
                     let message = format!("`cast` rounds numbers, and {} is an integer: {}", described(x), as_real(x));
                     self.errors.at(method, message);
-                    return Kind::Unknown;
+                    return ValueKind::Unknown;
                 }
                 self.number(kind, method)
             }
@@ -229,7 +229,7 @@ impl<'a> Body<'a> {
                     integer.span(),
                     format_args!("values are floating-point numbers: write `{digits}.0` (beside an integer such as `row()` it is one)"),
                 );
-                Kind::Number(Shape::Scalar)
+                ValueKind::Number(ValueShape::Scalar)
             }
             Expr::Not(not, x) => {
                 let (not, x) = (not.span, self.expression(x));
@@ -243,10 +243,10 @@ impl<'a> Body<'a> {
                 self.scopes.leave();
                 let (word, span) = (if *connective == Connective::And { "&&" } else { "||" }, token.span());
                 match (self.condition(left, word, span), right) {
-                    (Kind::Unknown, _) => Kind::Unknown,
+                    (ValueKind::Unknown, _) => ValueKind::Unknown,
                     (left, right) => match self.condition(right, word, span) {
-                        Kind::Unknown => Kind::Unknown,
-                        right => left.join(right).shape().map_or(Kind::Unknown, Kind::Truth),
+                        ValueKind::Unknown => ValueKind::Unknown,
+                        right => left.join(right).shape().map_or(ValueKind::Unknown, ValueKind::Truth),
                     },
                 }
             }
@@ -270,7 +270,7 @@ impl<'a> Body<'a> {
             }
             Expr::Remainder(token, sides) => {
                 self.remainder(token, sides);
-                Kind::Unknown
+                ValueKind::Unknown
             }
             Expr::Call(path, _, arguments) => {
                 if let (Mode::Elementwise(own), Some(name)) = (&self.mode, path.get_ident())
@@ -303,9 +303,9 @@ impl<'a> Body<'a> {
             }
             Expr::Reduction(reduction) => {
                 let kind = self.reduction(reduction);
-                if let Kind::Partials(axis) = kind {
+                if let ValueKind::Partials(axis) = kind {
                     self.errors.at(reduction.word.span(), partials_used("these partials", axis));
-                    return Kind::Unknown;
+                    return ValueKind::Unknown;
                 }
                 kind
             }
@@ -328,26 +328,26 @@ impl<'a> Body<'a> {
                 for expr in inner {
                     self.expression(expr);
                 }
-                Kind::Unknown
+                ValueKind::Unknown
             }
-            Expr::Invalid => Kind::Unknown,
+            Expr::Invalid => ValueKind::Unknown,
         }
     }
 
     /// Refuses to call something that is not a function.
     fn callee(&mut self, name: &Ident) {
         match self.variable(name).map(|variable| variable.kind) {
-            Some(Kind::Unknown) => {}
+            Some(ValueKind::Unknown) => {}
             Some(_) => self.errors.at(name.span(), format_args!("`{name}` is a value here, and is not called")),
             None => operations::call(name, &mut self.files, self.errors),
         }
     }
 
     /// Refuses a number or an integer where a truth value is needed.
-    fn condition(&mut self, kind: Kind, word: &str, place: Span) -> Kind {
-        let (Kind::Number(_) | Kind::Integer(_), Some(what)) = (kind, kind.noun()) else { return kind };
+    fn condition(&mut self, kind: ValueKind, word: &str, place: Span) -> ValueKind {
+        let (ValueKind::Number(_) | ValueKind::Integer(_), Some(what)) = (kind, kind.noun()) else { return kind };
         self.errors.at(place, format_args!("`{word}` is for truth values such as `x > 0.0`, and this is {what}"));
-        Kind::Unknown
+        ValueKind::Unknown
     }
 
     /// Whether an expression is a tensor of integers: a parameter, or a value cast to an integer type.
@@ -366,10 +366,10 @@ impl<'a> Body<'a> {
     }
 
     /// Refuses a truth value where a number is needed.
-    fn number(&mut self, kind: Kind, place: Span) -> Kind {
-        if let Kind::Truth(_) = kind {
+    fn number(&mut self, kind: ValueKind, place: Span) -> ValueKind {
+        if let ValueKind::Truth(_) = kind {
             self.errors.at(place, NO_NUMBER);
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
         kind
     }
@@ -378,8 +378,8 @@ impl<'a> Body<'a> {
         &mut self,
         callee: Option<&Ident>,
         arguments: &mut syn::punctuated::Punctuated<Expr, P>,
-        first: Option<Kind>,
-    ) -> Kind {
+        first: Option<ValueKind>,
+    ) -> ValueKind {
         let mut kind = first;
         for expr in arguments {
             let mut argument = self.expression(expr);
@@ -389,32 +389,32 @@ impl<'a> Body<'a> {
             kind = Some(kind.map_or(argument, |kind| kind.join(argument)));
         }
         // A function without arguments is a constant; a function of a comparison is a number.
-        let kind = kind.unwrap_or(Kind::Number(Shape::Scalar));
+        let kind = kind.unwrap_or(ValueKind::Number(ValueShape::Scalar));
         kind.join(kind)
     }
 
-    fn path(&mut self, path: &ExprPath) -> (Expr, Kind) {
+    fn path(&mut self, path: &ExprPath) -> (Expr, ValueKind) {
         if let Some(name) = path.path.get_ident() {
             if let Some(variable) = self.scopes.get(&name.to_string()) {
                 let kind = variable.kind;
-                if let Kind::Partials(axis) = kind {
+                if let ValueKind::Partials(axis) = kind {
                     self.errors.at(name.span(), partials_used(&format!("the partials `{name}`"), axis));
-                    return (Expr::Local(name.clone()), Kind::Unknown);
+                    return (Expr::Local(name.clone()), ValueKind::Unknown);
                 }
-                if kind == Kind::Seed {
+                if kind == ValueKind::Seed {
                     self.errors.at(
                         name.span(),
                         format_args!(
                             "`{name}` is a seed and no value: `random({name})` is the element's number, from 0 to 1"
                         ),
                     );
-                    return (Expr::Local(name.clone()), Kind::Unknown);
+                    return (Expr::Local(name.clone()), ValueKind::Unknown);
                 }
                 return (Expr::Local(name.clone()), kind);
             }
             if !name.to_string().chars().any(char::is_uppercase) {
                 self.unknown(name);
-                return (Expr::Invalid, Kind::Unknown);
+                return (Expr::Invalid, ValueKind::Unknown);
             }
         }
         let text = path.to_token_stream().to_string();
@@ -424,7 +424,7 @@ impl<'a> Body<'a> {
             self.constants.len() - 1
         });
         let span = path.path.segments.last().map_or_else(Span::call_site, |last| last.ident.span());
-        (Expr::Constant(place, span), Kind::Number(Shape::Scalar))
+        (Expr::Constant(place, span), ValueKind::Number(ValueShape::Scalar))
     }
 
     /// Refuses the name of a reducer that nothing in the file can give a meaning; otherwise rustc decides.
@@ -439,14 +439,14 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn reduction(&mut self, reduction: &mut Reduction) -> Kind {
+    fn reduction(&mut self, reduction: &mut Reduction) -> ValueKind {
         let input = self.expression(&mut reduction.input);
         if let Mode::Elementwise(_) = self.mode {
             self.errors.at(
                 reduction.word.span(),
                 "an elementwise function knows one element only: a reduction stands in an `#[epilogue]`",
             );
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
         if let Some(name) = reduction.own.as_ref().and_then(syn::Path::get_ident) {
             self.own_reducer(name);
@@ -455,9 +455,12 @@ impl<'a> Body<'a> {
             && composed.of_truths
         {
             self.condition(input, &op.to_string(), op.span());
-            return reduction.axis.as_ref().map_or(Kind::Unknown, |(axis, ..)| Kind::Truth(Shape::left_by(*axis)));
+            return reduction
+                .axis
+                .as_ref()
+                .map_or(ValueKind::Unknown, |(axis, ..)| ValueKind::Truth(ValueShape::left_by(*axis)));
         }
-        if let Kind::Truth(_) = input {
+        if let ValueKind::Truth(_) = input {
             self.errors.at(
                 reduction.word.span(),
                 "a reduction takes numbers, not truth values: count with `if x > 0.0 { 1.0 } else { 0.0 }`, or ask for `Any` or \
@@ -466,10 +469,10 @@ impl<'a> Body<'a> {
         }
         self.no_integer(&reduction.word, &reduction.input, input);
         match (&reduction.axis, &reduction.op) {
-            (Some((axis, ..)), Some(_)) if reduction.partial => Kind::Partials(*axis),
-            (Some((axis, ..)), Some(_)) if reduction.gives_index() => Kind::Integer(Shape::left_by(*axis)),
-            (Some((axis, ..)), Some(_)) => Kind::Number(Shape::left_by(*axis)),
-            _ => Kind::Unknown,
+            (Some((axis, ..)), Some(_)) if reduction.partial => ValueKind::Partials(*axis),
+            (Some((axis, ..)), Some(_)) if reduction.gives_index() => ValueKind::Integer(ValueShape::left_by(*axis)),
+            (Some((axis, ..)), Some(_)) => ValueKind::Number(ValueShape::left_by(*axis)),
+            _ => ValueKind::Unknown,
         }
     }
 }
@@ -484,7 +487,7 @@ fn partials_used(partials: &str, axis: Axis) -> String {
 }
 
 /// The message for a variable that is assigned a value of another type; Rust would refuse it, too.
-fn another_type(name: &str, before: Kind, value: Kind) -> Option<String> {
+fn another_type(name: &str, before: ValueKind, value: ValueKind) -> Option<String> {
     let (before, value) = (before.noun()?, value.noun()?);
     (before != value).then(|| {
         format!(

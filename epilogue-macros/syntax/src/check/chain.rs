@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use proc_macro2::Ident;
 
-use super::scope::Shape;
+use super::scope::ValueShape;
 use super::words::described;
 use crate::ast::{Assign, AssignOperator, Axis, Block, Epilogue, Expr, Reduction, Statement};
 use crate::report::Errors;
@@ -18,7 +18,7 @@ const MOST: usize = 4;
 #[derive(Clone)]
 struct Known {
     /// How it extends; a mistake's value like nothing else.
-    shape: Shape,
+    shape: ValueShape,
     /// How many reductions it is computed from, one after another.
     phase: usize,
     /// The last of these, if it has a name.
@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Known {
-    const fn of(shape: Shape) -> Self {
+    const fn of(shape: ValueShape) -> Self {
         Self { shape, phase: 0, last: None }
     }
 
@@ -46,10 +46,10 @@ struct Walk<'a> {
 pub(super) fn check(epilogue: &Epilogue, errors: &mut Errors) {
     let mut names = HashMap::new();
     for accum in &epilogue.accums {
-        names.insert(accum.name.to_string(), Known::of(Shape::Tensor));
+        names.insert(accum.name.to_string(), Known::of(ValueShape::Tensor));
     }
     for parameter in &epilogue.parameters {
-        let shape = parameter.class.as_ref().and_then(|class| Shape::of(class.kind)).unwrap_or(Shape::Tensor);
+        let shape = parameter.class.as_ref().and_then(|class| ValueShape::of(class.kind)).unwrap_or(ValueShape::Tensor);
         names.insert(parameter.binding.name.to_string(), Known::of(shape));
     }
     Walk { scopes: vec![names], errors }.statements(&epilogue.body.statements);
@@ -91,13 +91,13 @@ impl Walk<'_> {
     fn block(&mut self, block: &Block) -> Known {
         self.scopes.push(HashMap::new());
         self.statements(&block.statements);
-        let value = block.value.as_deref().map_or(Known::of(Shape::Scalar), |value| self.expression(value));
+        let value = block.value.as_deref().map_or(Known::of(ValueShape::Scalar), |value| self.expression(value));
         self.scopes.pop();
         value
     }
 
     fn all<'e>(&mut self, operands: impl IntoIterator<Item = &'e Expr>) -> Known {
-        operands.into_iter().fold(Known::of(Shape::Scalar), |known, operand| known.join(self.expression(operand)))
+        operands.into_iter().fold(Known::of(ValueShape::Scalar), |known, operand| known.join(self.expression(operand)))
     }
 
     fn expression(&mut self, expr: &Expr) -> Known {
@@ -105,7 +105,7 @@ impl Walk<'_> {
             Expr::Local(name) => {
                 let name = name.to_string();
                 let known = self.scopes.iter().rev().find_map(|scope| scope.get(&name));
-                known.cloned().unwrap_or(Known::of(Shape::Tensor))
+                known.cloned().unwrap_or(Known::of(ValueShape::Tensor))
             }
             Expr::Path(_)
             | Expr::Constant(..)
@@ -114,12 +114,12 @@ impl Walk<'_> {
             | Expr::IntegerLiteral(..)
             | Expr::Remainder(..)
             | Expr::Refused(_)
-            | Expr::Invalid => Known::of(Shape::Scalar),
-            Expr::Random(_) => Known::of(Shape::Tensor),
+            | Expr::Invalid => Known::of(ValueShape::Scalar),
+            Expr::Random(_) => Known::of(ValueShape::Tensor),
             Expr::Position(word, _) => Known::of(match word.to_string().as_str() {
-                "row" => Shape::Column,
-                "column" => Shape::Row,
-                _ => Shape::Scalar,
+                "row" => ValueShape::Column,
+                "column" => ValueShape::Row,
+                _ => ValueShape::Scalar,
             }),
             Expr::ToInteger(_, _, x)
             | Expr::ToReal(_, _, x)
@@ -144,17 +144,17 @@ impl Walk<'_> {
     fn reduction(&mut self, reduction: &Reduction) -> Known {
         let of = self.expression(&reduction.input);
         let axis = reduction.axis.as_ref().map_or(Axis::All, |(axis, ..)| *axis);
-        let (result, input) = (Shape::left_by(axis), described(&reduction.input));
+        let (result, input) = (ValueShape::left_by(axis), described(&reduction.input));
         let last = of.last.as_ref().map(|name| format!("`{name}`"));
         let length = reduction.composed().map_or(1, |composed| composed.length);
         // The second of two reductions is of what the value and the result of the first give together.
         let shape = if length > 1 { of.shape.join(result) } else { of.shape };
         let counted = match shape {
             _ if of.phase == 0 && length == 1 => None,
-            Shape::Tensor => None,
-            Shape::Column => Some("has one value a row: a reduction of it would count each N times"),
-            Shape::Row => Some("has one value a column: a reduction of it would count each M times"),
-            Shape::Scalar => Some("is one value: a reduction of it would count it M·N times"),
+            ValueShape::Tensor => None,
+            ValueShape::Column => Some("has one value a row: a reduction of it would count each N times"),
+            ValueShape::Row => Some("has one value a column: a reduction of it would count each M times"),
+            ValueShape::Scalar => Some("is one value: a reduction of it would count it M·N times"),
         };
         let message = if let Some(counted) = counted {
             format!("{input} {counted}; return it and reduce it with `te`")

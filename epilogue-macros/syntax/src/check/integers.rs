@@ -5,49 +5,55 @@ use syn::BinOp;
 use syn::punctuated::Punctuated;
 
 use super::body::{Body, Mode};
-use super::scope::{Holds, Kind, Origin, Shape};
+use super::scope::{Holds, Origin, ValueKind, ValueShape};
 use super::words::{NO_NUMBER, as_real, described, mixed, strip};
 use crate::ast::{Block, Expr, Operator, Random};
 
 /// An operand, and what is known about it.
-type Side<'e> = (&'e Expr, Kind);
+type Side<'e> = (&'e Expr, ValueKind);
 
 impl Body<'_> {
     /// The result of an operation or a comparison.
-    pub(super) fn arithmetic(&mut self, left: Side<'_>, operator: Operator, token: &BinOp, right: Side<'_>) -> Kind {
+    pub(super) fn arithmetic(
+        &mut self,
+        left: Side<'_>,
+        operator: Operator,
+        token: &BinOp,
+        right: Side<'_>,
+    ) -> ValueKind {
         let shape = left.1.join(right.1).shape();
-        let (Some(shape), false) = (shape, left.1 == Kind::Unknown || right.1 == Kind::Unknown) else {
-            return Kind::Unknown;
+        let (Some(shape), false) = (shape, left.1 == ValueKind::Unknown || right.1 == ValueKind::Unknown) else {
+            return ValueKind::Unknown;
         };
-        if matches!(left.1, Kind::Truth(_)) || matches!(right.1, Kind::Truth(_)) {
+        if matches!(left.1, ValueKind::Truth(_)) || matches!(right.1, ValueKind::Truth(_)) {
             let message = if operator.is_comparison() {
                 "a comparison compares numbers, not truth values: combine those with `&&`, `||` and `!`"
             } else {
                 NO_NUMBER
             };
             self.errors.on(token, message);
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
         let integers = match (left.1, right.1) {
-            (Kind::Integer(_), Kind::Integer(_)) => true,
-            (Kind::Integer(_), _) => {
+            (ValueKind::Integer(_), ValueKind::Integer(_)) => true,
+            (ValueKind::Integer(_), _) => {
                 self.errors.on(token, mixed(left.0, "the left side", right.0, "the right side"));
-                return Kind::Unknown;
+                return ValueKind::Unknown;
             }
-            (_, Kind::Integer(_)) => {
+            (_, ValueKind::Integer(_)) => {
                 self.errors.on(token, mixed(right.0, "the right side", left.0, "the left side"));
-                return Kind::Unknown;
+                return ValueKind::Unknown;
             }
             _ => false,
         };
         if operator.is_comparison() {
-            return Kind::Truth(shape);
+            return ValueKind::Truth(shape);
         }
         if integers && operator == Operator::Div {
             self.errors.on(token, "integers are not divided: write `real(x) / real(y)`, which rounds as numbers do");
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
-        if integers { Kind::Integer(shape) } else { Kind::Number(shape) }
+        if integers { ValueKind::Integer(shape) } else { ValueKind::Number(shape) }
     }
 
     /// Refuses `x % y`.
@@ -66,7 +72,13 @@ impl Body<'_> {
     }
 
     /// The result of an `if`.
-    pub(super) fn chosen(&mut self, condition: Kind, then: Kind, otherwise: Kind, place: Span) -> Kind {
+    pub(super) fn chosen(
+        &mut self,
+        condition: ValueKind,
+        then: ValueKind,
+        otherwise: ValueKind,
+        place: Span,
+    ) -> ValueKind {
         let joined = condition.join(then).join(otherwise).shape();
         match (then.noun(), otherwise.noun(), joined) {
             (Some(first), Some(second), _) if first != second => {
@@ -74,33 +86,33 @@ impl Body<'_> {
                     place,
                     format_args!("the branches of an `if` are of one type: the first is {first}, this one {second}"),
                 );
-                Kind::Unknown
+                ValueKind::Unknown
             }
-            (_, _, None) => Kind::Unknown,
+            (_, _, None) => ValueKind::Unknown,
             (_, _, Some(shape)) => match then {
-                Kind::Integer(_) => Kind::Integer(shape),
-                Kind::Truth(_) => Kind::Truth(shape),
-                _ => Kind::Number(shape),
+                ValueKind::Integer(_) => ValueKind::Integer(shape),
+                ValueKind::Truth(_) => ValueKind::Truth(shape),
+                _ => ValueKind::Number(shape),
             },
         }
     }
 
     /// `row()` and the other positions.
-    pub(super) fn position(&mut self, word: &Ident) -> Kind {
+    pub(super) fn position(&mut self, word: &Ident) -> ValueKind {
         if self.is_elementwise(word) {
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
-        Kind::Integer(match word.to_string().as_str() {
-            "row" => Shape::Column,
-            "column" => Shape::Row,
-            _ => Shape::Scalar,
+        ValueKind::Integer(match word.to_string().as_str() {
+            "row" => ValueShape::Column,
+            "column" => ValueShape::Row,
+            _ => ValueShape::Scalar,
         })
     }
 
     /// `random(seed)`
-    pub(super) fn random(&mut self, random: &mut Random) -> Kind {
+    pub(super) fn random(&mut self, random: &mut Random) -> ValueKind {
         if self.is_elementwise(&random.word) {
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
         let name = match strip(&random.seed) {
             Expr::Path(path) => path.path.get_ident().cloned(),
@@ -110,14 +122,14 @@ impl Body<'_> {
             && let Some(kind) = self.variable(&name).map(|variable| variable.kind)
         {
             return match kind {
-                Kind::Seed => {
+                ValueKind::Seed => {
                     random.seed = Expr::Local(name);
-                    Kind::Number(Shape::Tensor)
+                    ValueKind::Number(ValueShape::Tensor)
                 }
-                Kind::Unknown => Kind::Unknown,
+                ValueKind::Unknown => ValueKind::Unknown,
                 _ => {
                     self.no_seed(&random.word, &format!("`{name}`"));
-                    Kind::Unknown
+                    ValueKind::Unknown
                 }
             };
         }
@@ -126,7 +138,7 @@ impl Body<'_> {
         if self.errors.len() == before {
             self.no_seed(&random.word, "this");
         }
-        Kind::Unknown
+        ValueKind::Unknown
     }
 
     fn no_seed(&mut self, word: &Ident, what: &str) {
@@ -152,24 +164,24 @@ impl Body<'_> {
     }
 
     /// `integer(parameter)`
-    pub(super) fn integer_of(&mut self, word: &Ident, x: &mut Expr) -> Kind {
+    pub(super) fn integer_of(&mut self, word: &Ident, x: &mut Expr) -> ValueKind {
         let kind = self.expression(x);
         if self.is_elementwise(word) {
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
         let named = match strip(x) {
             Expr::Local(name) => self.variable(name).cloned().map(|variable| (name.clone(), variable)),
-            Expr::Remainder(..) | Expr::Refused(_) | Expr::Invalid => return Kind::Unknown,
+            Expr::Remainder(..) | Expr::Refused(_) | Expr::Invalid => return ValueKind::Unknown,
             _ => None,
         };
         let message = match named {
-            Some((_, variable)) if variable.kind == Kind::Unknown => return Kind::Unknown,
+            Some((_, variable)) if variable.kind == ValueKind::Unknown => return ValueKind::Unknown,
             Some((name, variable)) => match (variable.origin, variable.holds) {
                 (Origin::Parameter(i), _) if self.assigned.contains(&i) => {
                     format!("`{name}` was assigned to: bind `let before = integer({name});` first, and use `before`")
                 }
                 (Origin::Parameter(_), Holds::Integers | Holds::Truths | Holds::Unwritten) => {
-                    return kind.shape().map_or(Kind::Unknown, Kind::Integer);
+                    return kind.shape().map_or(ValueKind::Unknown, ValueKind::Integer);
                 }
                 (Origin::Parameter(_), Holds::Others(element)) => {
                     format!("`integer` reads exact integers, but `{name}` is {element} here")
@@ -182,34 +194,34 @@ impl Body<'_> {
             None => not_in_memory(),
         };
         self.errors.at(word.span(), message);
-        Kind::Unknown
+        ValueKind::Unknown
     }
 
     /// `real(integer)`
-    pub(super) fn real_of(&mut self, word: &Ident, x: &mut Expr) -> Kind {
+    pub(super) fn real_of(&mut self, word: &Ident, x: &mut Expr) -> ValueKind {
         let kind = self.expression(x);
         if self.is_elementwise(word) {
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
         match kind {
-            Kind::Integer(shape) => return Kind::Number(shape),
-            Kind::Number(_) if !matches!(strip(x), Expr::Integer(..)) => self.errors.at(
+            ValueKind::Integer(shape) => return ValueKind::Number(shape),
+            ValueKind::Number(_) if !matches!(strip(x), Expr::Integer(..)) => self.errors.at(
                 word.span(),
                 format_args!("`real` makes a number of an integer, and {} is a number: leave `real` out", described(x)),
             ),
-            Kind::Truth(_) => self.errors.at(word.span(), NO_NUMBER),
-            Kind::Number(_) | Kind::Seed | Kind::Partials(_) | Kind::Unknown => {}
+            ValueKind::Truth(_) => self.errors.at(word.span(), NO_NUMBER),
+            ValueKind::Number(_) | ValueKind::Seed | ValueKind::Partials(_) | ValueKind::Unknown => {}
         }
-        Kind::Unknown
+        ValueKind::Unknown
     }
 
     /// Refuses an integer as an argument of a function.
-    pub(super) fn no_integer(&mut self, callee: &Ident, argument: &Expr, kind: Kind) -> Kind {
-        if let Kind::Integer(_) = kind {
+    pub(super) fn no_integer(&mut self, callee: &Ident, argument: &Expr, kind: ValueKind) -> ValueKind {
+        if let ValueKind::Integer(_) = kind {
             let (argument, advice) = (described(argument), as_real(argument));
             self.errors
                 .at(callee.span(), format_args!("`{callee}` takes numbers, and {argument} is an integer: {advice}"));
-            return Kind::Unknown;
+            return ValueKind::Unknown;
         }
         kind
     }
@@ -264,7 +276,7 @@ impl Body<'_> {
     }
 
     fn is_integer_variable(&self, name: &Ident) -> bool {
-        self.variable(name).is_some_and(|variable| matches!(variable.kind, Kind::Integer(_)))
+        self.variable(name).is_some_and(|variable| matches!(variable.kind, ValueKind::Integer(_)))
     }
 
     /// Turns the number literals of a value into integers, if it is combined with an integer.

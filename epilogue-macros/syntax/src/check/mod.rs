@@ -19,7 +19,7 @@ use crate::sight::Files;
 pub use backward::Backward;
 pub(crate) use backward::backward;
 use body::Body;
-use scope::{Holds, Kind, Origin, Shape, Variable};
+use scope::{Holds, Origin, ValueKind, ValueShape, Variable};
 
 /// The facts that the check finds out about a body.
 pub struct Checked {
@@ -86,7 +86,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors
         body.declare(
             &accum.name,
             Variable {
-                kind: Kind::Number(Shape::Tensor),
+                kind: ValueKind::Number(ValueShape::Tensor),
                 mutable: accum.mutability.is_some(),
                 origin: Origin::Accum,
                 holds: Holds::Nothing,
@@ -96,7 +96,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors
     }
     let (mut truths, mut seeds) = (Vec::new(), Vec::new());
     for (i, parameter) in epilogue.parameters.iter().enumerate() {
-        let shape = parameter.class.as_ref().and_then(|class| Shape::of(class.kind));
+        let shape = parameter.class.as_ref().and_then(|class| ValueShape::of(class.kind));
         let mutable = parameter.class.as_ref().is_none_or(|class| class.kind == ClassKind::TensorMut);
         let element = parameter.class.as_ref().and_then(|class| class.element.as_ref());
         let holds = match element {
@@ -111,10 +111,10 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors
         let seed = parameter.class.as_ref().is_some_and(|class| class.kind == ClassKind::Seed);
         seeds.push(seed);
         let kind = match (shape, &holds) {
-            _ if seed => Kind::Seed,
-            (Some(shape), Holds::Truths) => Kind::Truth(shape),
-            (Some(shape), _) => Kind::Number(shape),
-            (None, _) => Kind::Unknown,
+            _ if seed => ValueKind::Seed,
+            (Some(shape), Holds::Truths) => ValueKind::Truth(shape),
+            (Some(shape), _) => ValueKind::Number(shape),
+            (None, _) => ValueKind::Unknown,
         };
         body.declare(
             &parameter.binding.name,
@@ -150,7 +150,7 @@ pub(crate) fn elementwise(
         body.declare(
             &parameter.name,
             Variable {
-                kind: Kind::Number(Shape::Tensor),
+                kind: ValueKind::Number(ValueShape::Tensor),
                 mutable: parameter.mutability.is_some(),
                 origin: Origin::Let,
                 holds: Holds::Nothing,

@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::Type;
 
 use super::body::Body;
-use super::scope::{Kind, Origin, Shape};
+use super::scope::{Origin, ValueKind, ValueShape};
 use super::{Form, Output, Primitive};
 use crate::ast::{Class, ClassKind, Epilogue, Return};
 
@@ -159,9 +159,9 @@ fn output(
     };
     stored_as(name, variable.kind, element.as_ref(), body)?;
     let ty = match variable.kind {
-        Kind::Integer(_) => Primitive::I64,
-        Kind::Truth(_) => Primitive::Bool,
-        Kind::Number(_) | Kind::Seed | Kind::Partials(_) | Kind::Unknown => Primitive::F32,
+        ValueKind::Integer(_) => Primitive::I64,
+        ValueKind::Truth(_) => Primitive::Bool,
+        ValueKind::Number(_) | ValueKind::Seed | ValueKind::Partials(_) | ValueKind::Unknown => Primitive::F32,
     };
     Some(Output { name: name.clone(), class, element, parameter, ty })
 }
@@ -171,21 +171,21 @@ fn text(ty: &Type) -> String {
 }
 
 /// Compares the type of a value with the element type in which it is stored, if that type's name is known.
-fn stored_as(name: &Ident, kind: Kind, element: Option<&Type>, body: &mut Body<'_>) -> Option<()> {
+fn stored_as(name: &Ident, kind: ValueKind, element: Option<&Type>, body: &mut Body<'_>) -> Option<()> {
     let Some(Type::Path(path)) = element else { return Some(()) };
     let written = path.path.segments.last()?.ident.to_string();
     let integer = ["i64", "i32", "i8", "u8"].contains(&written.as_str());
     let float = ["f64", "f32", "bf16", "f16", "f8e4m3", "f8e5m2"].contains(&written.as_str());
     let message = match kind {
-        Kind::Truth(_) if integer || float => format!(
+        ValueKind::Truth(_) if integer || float => format!(
             "`{name}` is a truth value and is returned as {written}: declare it `bool`, or return a number, `if {name} {{ 1.0 }} \
              else {{ 0.0 }}`"
         ),
-        Kind::Integer(_) if float || written == "bool" => format!(
+        ValueKind::Integer(_) if float || written == "bool" => format!(
             "`{name}` is an integer and is returned as {written}: declare it `i64`, `i32`, `i8` or `u8`, or return \
              `real({name})`"
         ),
-        Kind::Number(_) | Kind::Partials(_) if written == "bool" => {
+        ValueKind::Number(_) | ValueKind::Partials(_) if written == "bool" => {
             format!("`{name}` is a number and is returned as bool: return a comparison such as `{name} != 0.0`")
         }
         _ => return Some(()),
@@ -197,7 +197,7 @@ fn stored_as(name: &Ident, kind: Kind, element: Option<&Type>, body: &mut Body<'
 /// Compares the class of a value with the declared one; gives the class of the output.
 fn agree(
     name: &Ident,
-    kind: Kind,
+    kind: ValueKind,
     declared: Option<Option<&Class>>,
     form: Form,
     body: &mut Body<'_>,
@@ -214,9 +214,9 @@ fn agree(
         return Some(declared);
     }
     let instead = match kind {
-        Kind::Truth(Shape::Tensor) if declared == ClassKind::Bits => return Some(declared),
-        Kind::Number(_) if declared == ClassKind::Bits => Some(("a number", "0.0")),
-        Kind::Integer(_) if declared == ClassKind::Bits => Some(("an integer", "0")),
+        ValueKind::Truth(ValueShape::Tensor) if declared == ClassKind::Bits => return Some(declared),
+        ValueKind::Number(_) if declared == ClassKind::Bits => Some(("a number", "0.0")),
+        ValueKind::Integer(_) if declared == ClassKind::Bits => Some(("an integer", "0")),
         _ => None,
     };
     if let Some((what, zero)) = instead {
@@ -231,7 +231,7 @@ fn agree(
         return None;
     }
     let advice = match (actual, declared) {
-        (_, ClassKind::Tensor | ClassKind::TensorMut | ClassKind::Bits) if !matches!(kind, Kind::Partials(_)) => {
+        (_, ClassKind::Tensor | ClassKind::TensorMut | ClassKind::Bits) if !matches!(kind, ValueKind::Partials(_)) => {
             ", or combine it with an M×N value such as `accum`"
         }
         _ => "",

@@ -6,14 +6,14 @@ use crate::ast::{Axis, Class, ClassKind};
 
 /// The extent of a value in the product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Scalar,
     Row,
     Column,
     Tensor,
 }
 
-impl Shape {
+impl ValueShape {
     /// The extent of a parameter of this class; `None` if parameters can't have the class.
     pub(crate) fn of(class: ClassKind) -> Option<Self> {
         match class {
@@ -45,11 +45,11 @@ impl Shape {
 
 /// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    Number(Shape),
-    Integer(Shape),
+pub(crate) enum ValueKind {
+    Number(ValueShape),
+    Integer(ValueShape),
     /// The result of a comparison, or an element of type bool.
-    Truth(Shape),
+    Truth(ValueShape),
     /// The seed and offset of random numbers.
     Seed,
     /// The result of a reduction along an axis, one partial per tile.
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl ValueKind {
     /// The number that is computed from two values; after a mistake it is unknown.
     pub(crate) fn join(self, other: Self) -> Self {
         match (self.shape(), other.shape()) {
@@ -77,7 +77,7 @@ impl Kind {
         }
     }
 
-    pub(crate) fn shape(self) -> Option<Shape> {
+    pub(crate) fn shape(self) -> Option<ValueShape> {
         match self {
             Self::Number(shape) | Self::Integer(shape) | Self::Truth(shape) => Some(shape),
             Self::Seed | Self::Partials(_) | Self::Unknown => None,
@@ -88,10 +88,10 @@ impl Kind {
     pub(crate) fn class(self) -> Option<ClassKind> {
         match self {
             Self::Number(shape) | Self::Integer(shape) | Self::Truth(shape) => Some(match shape {
-                Shape::Tensor => ClassKind::Tensor,
-                Shape::Row => ClassKind::RowVector,
-                Shape::Column => ClassKind::ColumnVector,
-                Shape::Scalar => ClassKind::DeviceScalar,
+                ValueShape::Tensor => ClassKind::Tensor,
+                ValueShape::Row => ClassKind::RowVector,
+                ValueShape::Column => ClassKind::ColumnVector,
+                ValueShape::Scalar => ClassKind::DeviceScalar,
             }),
             Self::Partials(Axis::All) => Some(ClassKind::DeviceScalar),
             Self::Partials(Axis::Row) => Some(ClassKind::RowPartials),
@@ -125,7 +125,7 @@ pub(crate) enum Holds {
 /// A variable in scope.
 #[derive(Clone)]
 pub(crate) struct Variable {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
     pub(crate) mutable: bool,
     pub(crate) origin: Origin,
     pub(crate) holds: Holds,

@@ -4,9 +4,9 @@
 //! far larger than the first-level cache. Every write is masked by the lanes that execute it. So for liveness each lane
 //! is an independent thread, however the warp diverges.
 
-use super::blocks::Block;
+use super::blocks::CodeBlock;
 use super::decoder::{CARRY, Decoder, SINK};
-use crate::program::{Fill, Source};
+use crate::program::{Fill, SpecialSource};
 
 /// The assigned rows.
 pub(super) struct Assignment {
@@ -19,8 +19,8 @@ pub(super) struct Assignment {
 }
 
 /// Assigns rows, and replaces register numbers by rows in all instructions and lists.
-pub(super) fn assign(decoder: &mut Decoder<'_>, blocks: &[Block]) -> Assignment {
-    let mut fixed: Vec<(Source, bool, u32)> = decoder.fixed.iter().map(|(&(s, w), &id)| (s, w, id)).collect();
+pub(super) fn assign(decoder: &mut Decoder<'_>, blocks: &[CodeBlock]) -> Assignment {
+    let mut fixed: Vec<(SpecialSource, bool, u32)> = decoder.fixed.iter().map(|(&(s, w), &id)| (s, w, id)).collect();
     fixed.sort_by_key(|f| f.2);
     let is_fixed = {
         let mut flags = vec![false; decoder.registers.len()];
@@ -44,7 +44,7 @@ pub(super) fn assign(decoder: &mut Decoder<'_>, blocks: &[Block]) -> Assignment 
     next = scan(decoder, intervals, next, &mut rows);
     for &id in &live.at_entry {
         let wide = decoder.registers[id as usize];
-        fills.push(Fill { row: rows[id as usize], wide, source: Source::Zero });
+        fills.push(Fill { row: rows[id as usize], wide, source: SpecialSource::Zero });
     }
     for instruction in &mut decoder.code {
         for field in [&mut instruction.d, &mut instruction.a, &mut instruction.b, &mut instruction.c] {
@@ -77,7 +77,7 @@ struct Liveness {
     at_entry: Vec<u32>,
 }
 
-fn liveness(decoder: &Decoder<'_>, blocks: &[Block], is_fixed: &[bool]) -> Liveness {
+fn liveness(decoder: &Decoder<'_>, blocks: &[CodeBlock], is_fixed: &[bool]) -> Liveness {
     live(decoder.registers.len(), blocks, |at, read, write| {
         let effect = &decoder.effects[at];
         effect.uses.iter().filter(|&&id| !is_fixed[id as usize]).for_each(|&id| read(id));
@@ -87,7 +87,7 @@ fn liveness(decoder: &Decoder<'_>, blocks: &[Block], is_fixed: &[bool]) -> Liven
 }
 
 /// The predicates that may be read before they are written.
-pub(super) fn predicates_at_entry(decoder: &Decoder<'_>, blocks: &[Block]) -> Vec<u16> {
+pub(super) fn predicates_at_entry(decoder: &Decoder<'_>, blocks: &[CodeBlock]) -> Vec<u16> {
     let live = live(decoder.predicates as usize, blocks, |at, read, write| {
         let effect = &decoder.effects[at];
         read(decoder.code[at].guard.into());
@@ -99,7 +99,11 @@ pub(super) fn predicates_at_entry(decoder: &Decoder<'_>, blocks: &[Block]) -> Ve
 
 /// Which of `count` registers are live where. `each` tells what the instruction at a position reads, and what it writes in
 /// any case.
-fn live(count: usize, blocks: &[Block], each: impl Fn(usize, &mut dyn FnMut(u32), &mut dyn FnMut(u32))) -> Liveness {
+fn live(
+    count: usize,
+    blocks: &[CodeBlock],
+    each: impl Fn(usize, &mut dyn FnMut(u32), &mut dyn FnMut(u32)),
+) -> Liveness {
     let words = count.div_ceil(64);
     let mut generated = vec![vec![0u64; words]; blocks.len()];
     let mut killed = vec![vec![0u64; words]; blocks.len()];
@@ -147,7 +151,12 @@ fn set(set: &mut [u64], id: u32) {
 }
 
 /// The first and last position at which each register is needed; holes between them are ignored.
-fn intervals(decoder: &Decoder<'_>, blocks: &[Block], live: &Liveness, is_fixed: &[bool]) -> Vec<(usize, usize, u32)> {
+fn intervals(
+    decoder: &Decoder<'_>,
+    blocks: &[CodeBlock],
+    live: &Liveness,
+    is_fixed: &[bool],
+) -> Vec<(usize, usize, u32)> {
     let mut ranges = vec![(usize::MAX, 0); decoder.registers.len()];
     let mut extend = |id: u32, at: usize| {
         let range: &mut (usize, usize) = &mut ranges[id as usize];

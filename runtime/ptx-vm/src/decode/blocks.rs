@@ -5,14 +5,14 @@ use super::effect::Successor;
 use crate::program::After;
 
 /// A basic block: code without branches inside.
-pub(super) struct Block {
+pub(super) struct CodeBlock {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) successors: Vec<usize>,
 }
 
 /// The blocks of the code, in order. `starts` has the position of each label.
-pub(super) fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<Block> {
+pub(super) fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<CodeBlock> {
     let length = decoder.code.len();
     let mut leader = vec![false; length + 1];
     leader[0] = true;
@@ -47,13 +47,13 @@ pub(super) fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<Block> {
                 }
                 Successor::Next | Successor::None => {}
             }
-            Block { start, end, successors }
+            CodeBlock { start, end, successors }
         })
         .collect()
 }
 
 /// For each of these instructions, in order, the code after it from which control can't come back to it.
-pub(super) fn after(instructions: &[usize], blocks: &[Block]) -> Vec<After> {
+pub(super) fn after(instructions: &[usize], blocks: &[CodeBlock]) -> Vec<After> {
     let mut before: Vec<Vec<usize>> = vec![vec![]; blocks.len()];
     for (number, block) in blocks.iter().enumerate() {
         block.successors.iter().for_each(|&successor| before[successor].push(number));

@@ -7,7 +7,7 @@ use super::bind::{handler, scalar_handler};
 use super::decoder::{Decoder, TRUE};
 use super::effect::Successor;
 use super::opcode::Opcode;
-use super::symbols::{Place, Symbol};
+use super::symbols::{Symbol, SymbolPlace};
 use crate::error::ParseError;
 use crate::program::flags::{BarrierFlags, RegisterFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
@@ -101,7 +101,7 @@ impl<'a> Decoder<'a> {
     fn call(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         opcode.take("uni");
         let mut rest = operands.iter().peekable();
-        let mut list = |decoder: &Self| -> Result<Vec<Place>, ParseError> {
+        let mut list = |decoder: &Self| -> Result<Vec<SymbolPlace>, ParseError> {
             match rest.peek() {
                 Some(Operand::List(names)) => {
                     rest.next();
@@ -143,7 +143,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn call_parameter(&self, operand: &Operand<'_>) -> Result<Place, ParseError> {
+    fn call_parameter(&self, operand: &Operand<'_>) -> Result<SymbolPlace, ParseError> {
         match operand {
             Operand::Name(name) => match self.find(name) {
                 Some(Symbol::Variable(place)) => Ok(place),

@@ -9,11 +9,11 @@ use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use super::operands::elements_of;
-use super::symbols::Place;
+use super::symbols::SymbolPlace;
 use crate::error::ParseError;
 use crate::memory::window;
 use crate::program::Handler;
-use crate::program::Source;
+use crate::program::SpecialSource;
 use crate::program::flags::{AccessFlags, GENERIC, GLOBAL, LOCAL, PARAMETER, SCOPE_SHIFT, SHARED, Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
@@ -241,13 +241,13 @@ impl<'a> Decoder<'a> {
             return Err(opcode.error(format!("{} registers for {length} elements", elements.len())));
         }
         let place = self.place_of(&operands[1]);
-        if let (PARAMETER, Some((Place::Parameter { offset, size }, inner))) = (space, place) {
+        if let (PARAMETER, Some((SymbolPlace::Parameter { offset, size }, inner))) = (space, place) {
             return self.load_parameter(opcode, elements, scalar, offset, size, inner);
         }
         let space = match (space, place) {
-            (PARAMETER, Some((Place::Local(_), _))) => LOCAL,
+            (PARAMETER, Some((SymbolPlace::Local(_), _))) => LOCAL,
             (PARAMETER | LOCAL, _) => LOCAL,
-            (GENERIC, Some((Place::Shared(_) | Place::DynamicShared, _))) => SHARED,
+            (GENERIC, Some((SymbolPlace::Shared(_) | SymbolPlace::DynamicShared, _))) => SHARED,
             _ => space,
         };
         let pair = scalar == ScalarType::B128;
@@ -346,7 +346,7 @@ impl<'a> Decoder<'a> {
         }
         for (n, element) in elements.iter().enumerate() {
             let offset = offset + inner as u32 + n as u32 * bytes;
-            let row = self.fixed(Source::Parameter { offset, bytes }, bytes == 8);
+            let row = self.fixed(SpecialSource::Parameter { offset, bytes }, bytes == 8);
             let (to, extension) = self.loaded(opcode, element, scalar)?;
             let run = if bytes == 8 { map1!(integer::Mov64) } else { map1!(integer::Mov32) };
             let mut i = self.with(run);
@@ -376,9 +376,9 @@ impl<'a> Decoder<'a> {
         }
         let place = self.place_of(&operands[0]);
         let space = match (space, place) {
-            (PARAMETER, Some((Place::Local(_), _))) => LOCAL,
+            (PARAMETER, Some((SymbolPlace::Local(_), _))) => LOCAL,
             (PARAMETER, _) => return Err(opcode.error("kernel parameters can't be written")),
-            (GENERIC, Some((Place::Shared(_) | Place::DynamicShared, _))) => SHARED,
+            (GENERIC, Some((SymbolPlace::Shared(_) | SymbolPlace::DynamicShared, _))) => SHARED,
             _ => space,
         };
         let pair = scalar == ScalarType::B128;

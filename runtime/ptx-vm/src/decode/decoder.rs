@@ -7,12 +7,12 @@ use super::bind::{control, frame, general, handler};
 use super::effect::{Effect, Successor};
 use super::layout::{LocalLayout, SharedLayout};
 use super::opcode::Opcode;
-use super::symbols::{Globals, Place, Register, Scope, Symbol};
+use super::symbols::{Globals, Register, Scope, Symbol, SymbolPlace};
 use crate::error::ParseError;
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
 use crate::program::forms::{BulkForm, LaneFunction, WgmmaForm};
-use crate::program::{Handler, Instruction, Origin, Source};
+use crate::program::{Handler, Instruction, Origin, SpecialSource};
 use crate::syntax::ast::{self, Function, ScalarType, Statement};
 
 /// The most instructions of a kernel, after calls are expanded.
@@ -37,7 +37,7 @@ pub(super) struct Decoder<'a> {
     pub(super) scopes: Vec<Scope<'a>>,
     /// Whether each register is 64 bits wide.
     pub(super) registers: Vec<bool>,
-    pub(super) fixed: HashMap<(Source, bool), u32>,
+    pub(super) fixed: HashMap<(SpecialSource, bool), u32>,
     pub(super) predicates: u32,
     pub(super) code: Vec<Instruction>,
     pub(super) effects: Vec<Effect>,
@@ -260,12 +260,12 @@ impl<'a> Decoder<'a> {
         self.declare(name, symbol)
     }
 
-    fn local_variable(&mut self, variable: &ast::Variable<'a>) -> Result<Place, ParseError> {
+    fn local_variable(&mut self, variable: &ast::Variable<'a>) -> Result<SymbolPlace, ParseError> {
         match variable.space {
-            ast::Space::Shared if variable.elements == Some(0) => Ok(Place::DynamicShared),
-            ast::Space::Shared => Ok(Place::Shared(self.shared.add(variable)?)),
-            ast::Space::Local => Ok(Place::Local(self.local.add(variable)?)),
-            ast::Space::Param => Ok(Place::Local(self.local.add_parameter(variable)?)),
+            ast::Space::Shared if variable.elements == Some(0) => Ok(SymbolPlace::DynamicShared),
+            ast::Space::Shared => Ok(SymbolPlace::Shared(self.shared.add(variable)?)),
+            ast::Space::Local => Ok(SymbolPlace::Local(self.local.add(variable)?)),
+            ast::Space::Param => Ok(SymbolPlace::Local(self.local.add_parameter(variable)?)),
             ast::Space::Global | ast::Space::Const => {
                 Err(self.name_error(format!("`{}`: global variables belong outside of functions", variable.name)))
             }
@@ -432,8 +432,8 @@ impl<'a> Decoder<'a> {
     pub(super) fn expand(
         &mut self,
         callee: &'a Function<'a>,
-        returns: Vec<Place>,
-        arguments: Vec<Place>,
+        returns: Vec<SymbolPlace>,
+        arguments: Vec<SymbolPlace>,
     ) -> Result<(), ParseError> {
         let line = self.origin.line;
         if self.calls.len() >= CALL_LIMIT || self.calls.iter().any(|c| c.0 == callee.name) {

@@ -6,7 +6,7 @@ use super::blocks::{after, blocks};
 use super::decoder::{Decoder, TRUE};
 use super::effect::Successor;
 use super::layout::allot;
-use super::symbols::{Globals, Place, Scope, Symbol};
+use super::symbols::{Globals, Scope, Symbol, SymbolPlace};
 use crate::error::ParseError;
 use crate::program::flags::AccessFlags;
 use crate::program::{Instruction, Kernel, Parameter, Program};
@@ -25,7 +25,7 @@ pub(super) fn kernel<'a>(
     for parameter in &function.parameters {
         let offset = allot(&mut used, parameter, 32 * 1024)?;
         let size = parameter.bytes() as u32;
-        scope.names.insert(parameter.name, Symbol::Variable(Place::Parameter { offset, size }));
+        scope.names.insert(parameter.name, Symbol::Variable(SymbolPlace::Parameter { offset, size }));
         let alignment = parameter.alignment as usize;
         parameters.push(Parameter { size: size as usize, alignment, offset: offset as usize });
     }

@@ -2,11 +2,11 @@
 
 use super::decoder::{Decoder, FALSE, PREDICATE_SINK, SINK, TRUE};
 use super::opcode::Opcode;
-use super::symbols::{Place, Register, Symbol};
+use super::symbols::{Register, Symbol, SymbolPlace};
 use crate::error::ParseError;
 use crate::memory::window;
 use crate::program::flags::{AccessFlags, when};
-use crate::program::{Source, Special};
+use crate::program::{Special, SpecialSource};
 use crate::syntax::ast::{Operand, ScalarType};
 
 /// An address operand: a register and an offset.
@@ -33,7 +33,7 @@ pub(super) struct PredicateOperand {
 
 impl<'a> Decoder<'a> {
     /// The row that always holds the value of this source.
-    pub(super) fn fixed(&mut self, source: Source, wide: bool) -> u32 {
+    pub(super) fn fixed(&mut self, source: SpecialSource, wide: bool) -> u32 {
         if let Some(&id) = self.fixed.get(&(source, wide)) {
             return id;
         }
@@ -44,7 +44,7 @@ impl<'a> Decoder<'a> {
 
     pub(super) fn constant(&mut self, value: u64, wide: bool) -> u32 {
         let value = if wide { value } else { value & 0xffff_ffff };
-        self.fixed(Source::Constant(value), wide)
+        self.fixed(SpecialSource::Constant(value), wide)
     }
 
     /// Checks the number of operands.
@@ -176,24 +176,26 @@ impl<'a> Decoder<'a> {
         if wide {
             return Err(self.name_error("a special register of 32 bits is read as one of 64"));
         }
-        Ok(self.fixed(Source::Special(special), false))
+        Ok(self.fixed(SpecialSource::Special(special), false))
     }
 
-    fn variable_address(&mut self, place: Place, offset: i64, wide: bool) -> Result<u32, ParseError> {
+    fn variable_address(&mut self, place: SymbolPlace, offset: i64, wide: bool) -> Result<u32, ParseError> {
         let source = match place {
-            Place::Shared(start) => Source::Constant(u64::from(start).wrapping_add_signed(offset)),
-            Place::DynamicShared => Source::DynamicShared { offset },
-            Place::Module(index) => Source::Variable { index, offset },
-            Place::Local(start) => Source::Constant((window::LOCAL + u64::from(start)).wrapping_add_signed(offset)),
-            Place::Parameter { offset: start, .. } => {
+            SymbolPlace::Shared(start) => SpecialSource::Constant(u64::from(start).wrapping_add_signed(offset)),
+            SymbolPlace::DynamicShared => SpecialSource::DynamicShared { offset },
+            SymbolPlace::Module(index) => SpecialSource::Variable { index, offset },
+            SymbolPlace::Local(start) => {
+                SpecialSource::Constant((window::LOCAL + u64::from(start)).wrapping_add_signed(offset))
+            }
+            SymbolPlace::Parameter { offset: start, .. } => {
                 let offset = i64::from(start).checked_add(offset).and_then(|offset| u32::try_from(offset).ok());
                 let Some(offset) = offset else {
                     return Err(self.name_error("an address outside of the parameters"));
                 };
-                Source::ParameterAddress { offset }
+                SpecialSource::ParameterAddress { offset }
             }
         };
-        if !wide && matches!(source, Source::Variable { .. }) {
+        if !wide && matches!(source, SpecialSource::Variable { .. }) {
             return Err(self.name_error("a global variable's address has 64 bits"));
         }
         Ok(self.fixed(source, wide))
@@ -224,7 +226,7 @@ impl<'a> Decoder<'a> {
                     Ok(AddressOperand { row: register.id, wide: register.is_wide(), offset })
                 }
                 Some(Symbol::Variable(place)) => {
-                    let wide = !matches!(place, Place::Shared(_) | Place::DynamicShared);
+                    let wide = !matches!(place, SymbolPlace::Shared(_) | SymbolPlace::DynamicShared);
                     let row = self.variable_address(place, 0, wide)?;
                     Ok(AddressOperand { row, wide, offset })
                 }
@@ -239,7 +241,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The variable that an address operand names, if it names one.
-    pub(super) fn place_of(&self, operand: &Operand<'_>) -> Option<(Place, i64)> {
+    pub(super) fn place_of(&self, operand: &Operand<'_>) -> Option<(SymbolPlace, i64)> {
         let Operand::Address { base, offset, .. } = operand else { return None };
         let Operand::Name(name) = **base else { return None };
         match self.find(name) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::layout::SharedLayout;
 use crate::error::ParseError;
-use crate::program::{ModuleVariable, Value};
+use crate::program::{ModuleVariable, ProgramValue};
 use crate::syntax::ast::{Function, Initialiser, Module, ScalarType, Space, Variable};
 
 /// A register before rows are assigned: its number and type.
@@ -27,7 +27,7 @@ impl Register {
 
 /// The place of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum SymbolPlace {
     /// Offset in the block's shared memory.
     Shared(u32),
     /// Dynamic shared memory.
@@ -51,7 +51,7 @@ pub(super) enum Symbol {
         count: u32,
         scalar: ScalarType,
     },
-    Variable(Place),
+    Variable(SymbolPlace),
     Label(u32),
     /// Index into the decoder's branch tables.
     Targets(usize),
@@ -90,7 +90,7 @@ impl Scope<'_> {
 
 /// The names that the module declares outside of functions.
 pub(super) struct Globals<'a> {
-    places: HashMap<&'a str, Place>,
+    places: HashMap<&'a str, SymbolPlace>,
     pub(super) functions: HashMap<&'a str, &'a Function<'a>>,
     variables: Vec<ModuleVariable>,
     /// The module's shared variables.
@@ -130,16 +130,16 @@ impl<'a> Globals<'a> {
         let place = match variable.space {
             Space::Shared if variable.elements == Some(0) => {
                 self.dynamic_shared_alignment = self.dynamic_shared_alignment.max(variable.alignment);
-                Place::DynamicShared
+                SymbolPlace::DynamicShared
             }
-            Space::Shared => Place::Shared(self.shared.add(variable)?),
+            Space::Shared => SymbolPlace::Shared(self.shared.add(variable)?),
             Space::Global | Space::Const if variable.is_extern => {
                 let message = format!("`{}` is extern: modules are not linked", variable.name);
                 return Err(ParseError::Name { line, message });
             }
             Space::Global | Space::Const => {
                 in_memory.push(variable);
-                Place::Module(in_memory.len() - 1)
+                SymbolPlace::Module(in_memory.len() - 1)
             }
             Space::Local | Space::Param => {
                 let message = format!("`{}`: local variables belong in functions", variable.name);
@@ -152,15 +152,15 @@ impl<'a> Globals<'a> {
         Ok(())
     }
 
-    fn values(&self, variable: &Variable<'a>) -> Result<Vec<Value>, ParseError> {
+    fn values(&self, variable: &Variable<'a>) -> Result<Vec<ProgramValue>, ParseError> {
         variable
             .initialiser
             .iter()
             .map(|value| match *value {
-                Initialiser::Integer(bits) | Initialiser::Float64(bits) => Ok(Value::Bits(bits)),
-                Initialiser::Float32(bits) => Ok(Value::Bits(bits.into())),
+                Initialiser::Integer(bits) | Initialiser::Float64(bits) => Ok(ProgramValue::Bits(bits)),
+                Initialiser::Float32(bits) => Ok(ProgramValue::Bits(bits.into())),
                 Initialiser::Symbol { name, offset } => match self.places.get(name) {
-                    Some(&Place::Module(index)) => Ok(Value::Address { variable: index, offset }),
+                    Some(&SymbolPlace::Module(index)) => Ok(ProgramValue::Address { variable: index, offset }),
                     _ => {
                         let message = format!("`{name}` in an initialiser is not a global variable");
                         Err(ParseError::Name { line: variable.line, message })
@@ -170,7 +170,7 @@ impl<'a> Globals<'a> {
             .collect()
     }
 
-    pub(super) fn place(&self, name: &str) -> Option<Place> {
+    pub(super) fn place(&self, name: &str) -> Option<SymbolPlace> {
         self.places.get(name).copied()
     }
 
@@ -179,7 +179,7 @@ impl<'a> Globals<'a> {
     }
 }
 
-fn module_variable(variable: &Variable<'_>, values: Vec<Value>) -> Result<ModuleVariable, ParseError> {
+fn module_variable(variable: &Variable<'_>, values: Vec<ProgramValue>) -> Result<ModuleVariable, ParseError> {
     const LIMIT: u64 = 1 << 32;
     let size = variable.bytes();
     if size > LIMIT {

@@ -5,15 +5,20 @@ use super::bind::load_store::{Load, Store};
 use super::bind::system::{AssertionFailed, Print};
 use super::bind::{handler, scalar_handler};
 use super::decoder::Decoder;
-use super::symbols::Place;
+use super::symbols::SymbolPlace;
 use crate::error::ParseError;
 use crate::memory::window;
-use crate::program::Source;
+use crate::program::SpecialSource;
 use crate::program::flags::{AccessFlags, LOCAL};
 
 impl<'a> Decoder<'a> {
     /// Decodes a call of a function that is only declared.
-    pub(super) fn system_call(&mut self, name: &str, returns: &[Place], arguments: &[Place]) -> Result<(), ParseError> {
+    pub(super) fn system_call(
+        &mut self,
+        name: &str,
+        returns: &[SymbolPlace],
+        arguments: &[SymbolPlace],
+    ) -> Result<(), ParseError> {
         match (name, arguments) {
             ("vprintf", &[format, values]) => {
                 let rows = [self.argument(format, true)?, self.argument(values, true)?];
@@ -49,15 +54,17 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn place_address(&mut self, place: Place) -> Result<u32, ParseError> {
+    fn place_address(&mut self, place: SymbolPlace) -> Result<u32, ParseError> {
         match place {
-            Place::Local(start) => Ok(self.fixed(Source::Constant(window::LOCAL + u64::from(start)), true)),
+            SymbolPlace::Local(start) => {
+                Ok(self.fixed(SpecialSource::Constant(window::LOCAL + u64::from(start)), true))
+            }
             _ => Err(self.name_error("a `.param` variable of the caller is expected")),
         }
     }
 
     /// A register with an argument's value.
-    fn argument(&mut self, place: Place, wide: bool) -> Result<u32, ParseError> {
+    fn argument(&mut self, place: SymbolPlace, wide: bool) -> Result<u32, ParseError> {
         let run = if wide { handler::<Load<u64, 1, LOCAL>>() } else { handler::<Load<u32, 1, LOCAL>>() };
         let mut i = self.with(run);
         i.a = self.place_address(place)?;

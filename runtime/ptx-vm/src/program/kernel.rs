@@ -1,6 +1,6 @@
 //! A kernel as callers see it: its name, its parameters, its program.
 
-use super::{Program, Source};
+use super::{Program, SpecialSource};
 
 /// A kernel of a module.
 pub struct Kernel {
@@ -38,7 +38,7 @@ impl Kernel {
 
     /// Whether its code uses variables of the module.
     pub(crate) fn names_variables(&self) -> bool {
-        self.program.fills.iter().any(|fill| matches!(fill.source, Source::Variable { .. }))
+        self.program.fills.iter().any(|fill| matches!(fill.source, SpecialSource::Variable { .. }))
     }
 
     /// The full opcodes of its instructions, sorted, each once.

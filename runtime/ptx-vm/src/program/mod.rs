@@ -23,7 +23,7 @@ use self::dataflow::Dataflow;
 use self::forms::{BulkForm, LaneFunction, WgmmaForm};
 pub(crate) use self::instruction::{Flow, Handler, Instruction, Origin, Row, Running};
 pub use self::kernel::{Kernel, Parameter};
-pub(crate) use self::special::{Fill, Source, Special};
+pub(crate) use self::special::{Fill, Special, SpecialSource};
 pub(crate) use self::variables::Variables;
 
 /// A decoded kernel.
@@ -109,12 +109,12 @@ pub(crate) struct ModuleVariable {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) element_bytes: usize,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<ProgramValue>,
 }
 
 /// One initial value of a variable.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Value {
+pub(crate) enum ProgramValue {
     Bits(u64),
     Address { variable: usize, offset: i64 },
 }

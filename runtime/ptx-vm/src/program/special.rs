@@ -4,7 +4,7 @@ use super::Row;
 
 /// The value that fills a row before a warp starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
+pub(crate) enum SpecialSource {
     /// One constant of 32 or 64 bits in every lane.
     Constant(u64),
     /// The address of a module variable plus an offset.
@@ -64,5 +64,5 @@ impl Special {
 pub(crate) struct Fill {
     pub(crate) row: Row,
     pub(crate) wide: bool,
-    pub(crate) source: Source,
+    pub(crate) source: SpecialSource,
 }

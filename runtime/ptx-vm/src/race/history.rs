@@ -74,13 +74,13 @@ impl Sequence {
 /// So when a new release sequence replaces an old one, the old one is kept. It stays as long as an announced reader may
 /// have read its value.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct HistoryPlace {
     current: Sequence,
     replaced: Option<Box<Sequence>>,
     readers: u32,
 }
 
-impl Place {
+impl HistoryPlace {
     /// Adds what a member of `cluster` releases.
     pub(super) fn release(&mut self, cluster: u32, knowledge: &Knowledge, wide: bool) {
         self.current.release(cluster, knowledge, wide);
@@ -136,7 +136,7 @@ type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
 #[derive(Debug, Default)]
 struct Part {
     shadow: ByAddress<Shadow<READS>>,
-    places: ByAddress<Place>,
+    places: ByAddress<HistoryPlace>,
 }
 
 #[derive(Debug, Default)]
@@ -323,7 +323,7 @@ impl GlobalHistory {
     }
 
     /// Calls `work` with the place at an address, which is created if necessary.
-    pub(super) fn with_place(&self, address: u64, work: impl FnOnce(&mut Place)) {
+    pub(super) fn with_place(&self, address: u64, work: impl FnOnce(&mut HistoryPlace)) {
         self.has_places.store(true, Ordering::Release);
         work(self.part(address >> CHUNK_BITS).places.entry(address).or_default());
         // This comes before the executor's own store, which may be a relaxed one.
@@ -331,7 +331,7 @@ impl GlobalHistory {
     }
 
     /// Calls `work` with the place at an address, if anything was ever released to it.
-    pub(super) fn with_known_place<R>(&self, address: u64, work: impl FnOnce(&mut Place) -> R) -> Option<R> {
+    pub(super) fn with_known_place<R>(&self, address: u64, work: impl FnOnce(&mut HistoryPlace) -> R) -> Option<R> {
         if !self.has_places.load(Ordering::Acquire) {
             return None;
         }

@@ -25,7 +25,7 @@ const LONGEST_TEXT: usize = 1 << 12;
 
 /// A kernel of a bundle, and the place of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct BundleEntry {
     pub(super) id: KernelId,
     pub(super) name: String,
     /// The keys that its text was generated from, in ascending order.
@@ -61,7 +61,7 @@ pub(super) fn write(made_by: &str, kernels: &Kernels) -> Vec<u8> {
 }
 
 /// Reads and checks a whole bundle: who made it, and its kernels, in ascending order.
-pub(super) fn read(bytes: &[u8]) -> Result<(String, Vec<Entry>), BundleError> {
+pub(super) fn read(bytes: &[u8]) -> Result<(String, Vec<BundleEntry>), BundleError> {
     let start = &bytes[..bytes.len().min(MAGIC.len())];
     if !MAGIC.starts_with(start) || start.is_empty() {
         return Err(BundleError::NoBundle);
@@ -93,7 +93,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<(String, Vec<Entry>), BundleError> {
     if count > reader.0.len() / FIXED {
         return Err(damaged_index());
     }
-    let (mut entries, mut next) = (Vec::<Entry>::with_capacity(count), 0usize);
+    let (mut entries, mut next) = (Vec::<BundleEntry>::with_capacity(count), 0usize);
     for _ in 0..count {
         let (mut entry, length, hash) = reader.kernel().ok_or_else(damaged_index)?;
         let end = usize::try_from(length).ok().and_then(|length| next.checked_add(length)).ok_or_else(damaged_index)?;
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A kernel, its content still without a place, and that content's length and hash.
-    fn kernel(&mut self) -> Option<(Entry, u64, [u8; HASH])> {
+    fn kernel(&mut self) -> Option<(BundleEntry, u64, [u8; HASH])> {
         let text = CacheKey::from_bytes(self.take()?);
         let [form, major, minor, specific] = self.take()?;
         let form = match form {
@@ -182,6 +182,6 @@ impl<'a> Reader<'a> {
         };
         let (length, hash) = (self.u64()?, self.take()?);
         let (id, origins, name) = (KernelId { text, form, arch }, self.origins()?, self.text()?.to_owned());
-        Some((Entry { id, name, origins, content: 0..0 }, length, hash))
+        Some((BundleEntry { id, name, origins, content: 0..0 }, length, hash))
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::BundleError;
-use super::file::{self, Entry};
+use super::file::{self, BundleEntry};
 use super::identity::{self, KernelId, text_of};
 use super::recorder::version;
 use crate::compile::arch::Arch;
@@ -28,7 +28,7 @@ struct Content {
     bytes: Cow<'static, [u8]>,
     made_by: String,
     /// The kernels, in ascending order.
-    entries: Vec<Entry>,
+    entries: Vec<BundleEntry>,
     /// The keys that kernels were generated from, in ascending order, each with the place of its kernel.
     origins: Vec<(CacheKey, usize)>,
 }
@@ -79,7 +79,7 @@ impl Bundle {
         let bytes = bytes.into();
         let (made_by, entries) = file::read(&bytes)?;
         let listed =
-            |(place, entry): (usize, &Entry)| entry.origins.iter().map(move |origin| (*origin, place)).collect();
+            |(place, entry): (usize, &BundleEntry)| entry.origins.iter().map(move |origin| (*origin, place)).collect();
         let mut origins: Vec<(CacheKey, usize)> = entries.iter().enumerate().flat_map::<Vec<_>, _>(listed).collect();
         origins.sort_unstable();
         Ok(Self(Arc::new(Content { bytes, made_by, entries, origins })))
@@ -112,7 +112,7 @@ impl Bundle {
     }
 
     /// A description of what the kernels that `wanted` accepts were compiled for.
-    fn targets(&self, wanted: impl Fn(&Entry) -> bool) -> String {
+    fn targets(&self, wanted: impl Fn(&BundleEntry) -> bool) -> String {
         let mut targets: Vec<(Arch, Output)> =
             self.0.entries.iter().filter(|entry| wanted(entry)).map(|entry| (entry.id.arch, entry.id.form)).collect();
         targets.sort_unstable();
@@ -122,14 +122,14 @@ impl Bundle {
     }
 
     /// The kernel of a text that suits a device best: of several architectures, the newest.
-    fn find(&self, text: CacheKey, arch: Arch, form: Output) -> Option<&Entry> {
+    fn find(&self, text: CacheKey, arch: Arch, form: Output) -> Option<&BundleEntry> {
         let entries = &self.0.entries;
         let first = entries.partition_point(|entry| entry.id.text < text);
         let of_text = entries[first..].iter().take_while(|entry| entry.id.text == text);
         of_text.filter(|entry| entry.id.serves(arch, form)).max_by_key(|entry| entry.id.arch)
     }
 
-    fn compiled(&self, entry: &Entry, source: &Source) -> Option<Compiled> {
+    fn compiled(&self, entry: &BundleEntry, source: &Source) -> Option<Compiled> {
         Some(compiled(stored::decode(&self.0.bytes[entry.content.clone()])?, source, true))
     }
 }
@@ -162,12 +162,12 @@ pub(crate) fn take(bundles: &[Bundle], source: &Source, arch: Arch, form: Output
 
 /// Describes what the bundles have instead, and what to do.
 fn advice(bundles: &[Bundle], source: &Source, id: KernelId, needed: &str) -> String {
-    let of_text = |entry: &Entry| entry.id.text == id.text;
+    let of_text = |entry: &BundleEntry| entry.id.text == id.text;
     if let Some(bundle) = bundles.iter().find(|bundle| bundle.0.entries.iter().any(of_text)) {
         let others = bundle.targets(of_text);
         return format!("it is there for {others} only: make the bundle for {needed}, too");
     }
-    let of_name = |entry: &Entry| entry.name == source.entry && entry.id.serves(id.arch, id.form);
+    let of_name = |entry: &BundleEntry| entry.name == source.entry && entry.id.serves(id.arch, id.form);
     if let Some(bundle) = bundles.iter().find(|bundle| bundle.0.entries.iter().any(of_name)) {
         let (by, this) = (bundle.made_by(), version());
         return format!(

@@ -7,7 +7,7 @@ use super::declarations::declarations;
 use super::identity::{KernelId, text_of};
 use crate::compile::arch::Arch;
 use crate::compile::cache::CacheKey;
-use crate::compile::nvrtc::Made;
+use crate::compile::nvrtc::CompiledKernel;
 use crate::compile::source::{Compiled, Output, Source};
 use crate::compile::stored;
 use crate::progress::{Activity, Progress};
@@ -88,7 +88,7 @@ impl Recorder {
             Output::Cubin => declarations(&compiled.ptx),
             Output::Ptx => compiled.ptx.clone(),
         };
-        let made = Made { cubin: compiled.cubin.clone(), ptx, log: compiled.log.text.clone() };
+        let made = CompiledKernel { cubin: compiled.cubin.clone(), ptx, log: compiled.log.text.clone() };
         let id = KernelId { text: text_of(source), form: self.form, arch };
         self.into.0.compiler.get_or_init(|| format!("NVRTC {}.{}", compiler.0, compiler.1));
         let mut kernels = self.into.kernels();

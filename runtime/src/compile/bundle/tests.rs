@@ -7,7 +7,7 @@ use super::opened::{lists, take};
 use super::recorder::{Kernels, Recorded};
 use super::{Builder, Bundle, BundleError, file};
 use crate::compile::cache::CacheKey;
-use crate::compile::nvrtc::Made;
+use crate::compile::nvrtc::CompiledKernel;
 use crate::compile::stored::encode;
 use crate::{Arch, Device, Error, GpuModel, Output, Source};
 
@@ -20,7 +20,7 @@ fn sample() -> Vec<u8> {
         ("add", Arch::SM_80, Output::Ptx, &[]),
     ] {
         let text = text_of(&Source::new("k.cu", name, "code"));
-        let made = Made { cubin: vec![7; 50], ptx: format!(".entry {name}()"), log: String::new() };
+        let made = CompiledKernel { cubin: vec![7; 50], ptx: format!(".entry {name}()"), log: String::new() };
         let (name, origins) = (name.to_owned(), origins.iter().map(|what| origin(what)).collect());
         kernels.insert(KernelId { text, form, arch }, Recorded { name, origins, content: encode(&made) });
     }

@@ -117,7 +117,7 @@ pub(super) struct Library {
 }
 
 /// A kernel that NVRTC has compiled.
-pub(crate) struct Made {
+pub(crate) struct CompiledKernel {
     pub(crate) cubin: Vec<u8>,
     pub(crate) ptx: String,
     pub(crate) log: String,
@@ -165,7 +165,7 @@ impl Library {
     }
 
     /// Compiles a source. `cubin` says whether the options ask for machine code.
-    pub(super) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<Made> {
+    pub(super) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<CompiledKernel> {
         let text = |what: &str| {
             CString::new(what).map_err(|_| Error::Nvrtc {
                 call: "nvrtcCreateProgram",
@@ -210,7 +210,7 @@ impl Library {
         let ptx = into_text(self.bytes("nvrtcGetPTX", handle, f.nvrtcGetPTXSize, f.nvrtcGetPTX)?);
         let cubin =
             if cubin { self.bytes("nvrtcGetCUBIN", handle, f.nvrtcGetCUBINSize, f.nvrtcGetCUBIN)? } else { Vec::new() };
-        Ok(Made { cubin, ptx, log })
+        Ok(CompiledKernel { cubin, ptx, log })
     }
 
     /// The bytes from a function for the size and one for the content.

@@ -15,7 +15,7 @@ use crate::compile::cache::{CacheKey, KernelCache};
 use crate::error::{Error, Result};
 
 use library::Library;
-pub(crate) use library::{Made, Unusable};
+pub(crate) use library::{CompiledKernel, Unusable};
 
 /// An NVRTC that is known to load.
 pub(crate) struct Nvrtc {
@@ -58,7 +58,7 @@ impl Nvrtc {
     }
 
     /// Compiles a source. `cubin` says whether the options ask for machine code.
-    pub(crate) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<Made> {
+    pub(crate) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<CompiledKernel> {
         self.library()?.compile(name, code, options, cubin)
     }
 

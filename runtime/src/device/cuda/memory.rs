@@ -24,7 +24,7 @@ const POINTS_KEPT: usize = 8;
 
 /// How work uses an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
+pub(crate) enum AllocationAccess {
     Read,
     Write,
 }
@@ -86,10 +86,10 @@ impl Uses {
         self.writer.iter_mut().chain(&mut self.readers)
     }
 
-    fn precede(&mut self, stream: &Arc<CudaStream>, access: Access) -> Result<()> {
+    fn precede(&mut self, stream: &Arc<CudaStream>, access: AllocationAccess) -> Result<()> {
         match access {
-            Access::Read => self.writer.iter_mut().try_for_each(|u| u.precede(stream)),
-            Access::Write => self.all().try_for_each(|u| u.precede(stream)),
+            AllocationAccess::Read => self.writer.iter_mut().try_for_each(|u| u.precede(stream)),
+            AllocationAccess::Write => self.all().try_for_each(|u| u.precede(stream)),
         }
     }
 
@@ -107,8 +107,8 @@ impl Uses {
 
     /// Lets the host wait for what work on `stream` would have to wait for. (What it waits for already has been put on
     /// it.)
-    fn finish_before(&mut self, stream: &Arc<CudaStream>, access: Access) -> Result<()> {
-        let readers: &mut [Entry] = if access == Access::Write { &mut self.readers } else { &mut [] };
+    fn finish_before(&mut self, stream: &Arc<CudaStream>, access: AllocationAccess) -> Result<()> {
+        let readers: &mut [Entry] = if access == AllocationAccess::Write { &mut self.readers } else { &mut [] };
         for used in self.writer.iter_mut().chain(readers) {
             match &used.by {
                 _ if used.is_on(stream) => {}
@@ -120,8 +120,8 @@ impl Uses {
         Ok(())
     }
 
-    fn note(&mut self, by: &Use, access: Access) {
-        if access == Access::Write {
+    fn note(&mut self, by: &Use, access: AllocationAccess) {
+        if access == AllocationAccess::Write {
             self.readers.clear();
             self.writer = Some(Entry::new(by));
             return;
@@ -225,7 +225,7 @@ impl Allocation {
     pub(crate) fn end(&self, stream: &Arc<CudaStream>) {
         let mut uses = self.uses();
         uses.ended = true;
-        let ordered = self.gpu.context.bind().and_then(|_current| uses.precede(stream, Access::Write));
+        let ordered = self.gpu.context.bind().and_then(|_current| uses.precede(stream, AllocationAccess::Write));
         if ordered.is_err() {
             // Errors of earlier work are reported by every later synchronisation, too.
             let _ = uses.wait();
@@ -260,14 +260,14 @@ impl Allocation {
     /// Makes later uses wait for everything that is on `stream` now.
     pub(crate) fn follow(&self, stream: &CudaStream) -> Result<()> {
         let event = stream.record(false)?;
-        self.uses().note(&Use::Point(Arc::new(event)), Access::Write);
+        self.uses().note(&Use::Point(Arc::new(event)), AllocationAccess::Write);
         Ok(())
     }
 
     /// Makes later work of `stream` wait for all uses so far.
     pub(crate) fn precede(&self, stream: &Arc<CudaStream>) -> Result<()> {
         let _current = self.gpu.context.bind()?;
-        self.uses().precede(stream, Access::Write)
+        self.uses().precede(stream, AllocationAccess::Write)
     }
 
     pub(crate) fn is_writable(&self) -> bool {
@@ -297,7 +297,7 @@ impl Allocation {
         let stream = self.gpu.default_stream()?;
         let mut uses = self.uses();
         uses.require_lasting()?;
-        uses.precede(stream, Access::Read)?;
+        uses.precede(stream, AllocationAccess::Read)?;
         let source = self.address + offset as u64;
         // SAFETY: the range lies in the allocation; `into` outlives the copy, because the stream is waited for.
         unsafe {
@@ -315,12 +315,12 @@ impl Allocation {
         let stream = self.gpu.default_stream()?;
         let mut uses = self.uses();
         uses.require_lasting()?;
-        uses.precede(stream, Access::Write)?;
+        uses.precede(stream, AllocationAccess::Write)?;
         let target = self.address + offset as u64;
         // SAFETY: the range lies in the allocation; `from` outlives the copy, because the stream is waited for (it
         // may be page-locked memory, from which copies are asynchronous).
         unsafe { call!(cuMemcpyHtoDAsync_v2(target, from.as_ptr().cast::<c_void>(), from.len(), stream.handle())) }?;
-        uses.note(&Use::Stream(Arc::clone(stream)), Access::Write);
+        uses.note(&Use::Stream(Arc::clone(stream)), AllocationAccess::Write);
         stream.synchronize()
     }
 }
@@ -351,7 +351,7 @@ impl Allocation {
             Some(only) if uses.all().all(|u| u.is_on(&only)) => only,
             _ => {
                 let stream = self.gpu.reclaim_stream()?;
-                uses.precede(stream, Access::Write)?;
+                uses.precede(stream, AllocationAccess::Write)?;
                 Arc::clone(stream)
             }
         };
@@ -370,7 +370,7 @@ impl Allocation {
 /// the graph runs is known to its owner only, who orders it with everything else.
 fn in_capture(
     stream: &Arc<CudaStream>,
-    locked: &mut [(MutexGuard<'_, Uses>, Access)],
+    locked: &mut [(MutexGuard<'_, Uses>, AllocationAccess)],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     if stream.handle() == Gpu::of(stream)?.default_stream()?.handle() {
@@ -402,16 +402,16 @@ fn captured_elsewhere() -> Error {
 /// of each. No other work can be put on them meanwhile.
 pub(crate) fn order(
     stream: &Arc<CudaStream>,
-    allocations: &[(&Allocation, Access)],
+    allocations: &[(&Allocation, AllocationAccess)],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let _current = stream.context().bind()?;
     // Sorted by address, so that all threads lock in one order; writers first, so that the write stays if an allocation
     // is used both ways.
-    let mut used: SmallVec<[(&Allocation, Access); 8]> = SmallVec::from_slice(allocations);
+    let mut used: SmallVec<[(&Allocation, AllocationAccess); 8]> = SmallVec::from_slice(allocations);
     used.sort_by_key(|&(allocation, access)| (std::ptr::from_ref(allocation) as usize, std::cmp::Reverse(access)));
     used.dedup_by_key(|&mut (allocation, _)| std::ptr::from_ref(allocation) as usize);
-    let mut locked: SmallVec<[(MutexGuard<'_, Uses>, Access); 8]> =
+    let mut locked: SmallVec<[(MutexGuard<'_, Uses>, AllocationAccess); 8]> =
         used.iter().map(|&(allocation, access)| (allocation.uses(), access)).collect();
     locked.iter().try_for_each(|(uses, _)| uses.require_lasting())?;
     if stream.context().driver().capture_id(stream.handle())?.is_some() {

@@ -23,6 +23,6 @@ pub(crate) use driver::check;
 pub(crate) use function::Function;
 pub(crate) use gpu::Gpu;
 pub(crate) use graph::{ExecutableGraph, beside};
-pub(crate) use memory::{Access, Allocation, lent_only, order};
+pub(crate) use memory::{Allocation, AllocationAccess, lent_only, order};
 pub(crate) use record::HostRecord;
 pub(crate) use stream::{CudaEvent, CudaStream};

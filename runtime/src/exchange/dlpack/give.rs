@@ -8,7 +8,7 @@ use super::abi::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned
 use crate::device::DeviceKind;
 use crate::error::Result;
 use crate::error::exchange::ExchangeError;
-use crate::memory::buffer::Memory;
+use crate::memory::buffer::BufferMemory;
 use crate::tensor::DeviceTensor;
 
 /// The tensor and lists that a structure of ours keeps until its deleter is called.
@@ -67,14 +67,14 @@ impl DeviceTensor {
             }
         };
         match self.buffer().memory() {
-            Memory::Host(memory) if memory.is_of_scope() => return Err(ExchangeError::Borrowed.into()),
-            Memory::Cuda(allocation) if allocation.is_of_scope() => return Err(ExchangeError::Borrowed.into()),
-            Memory::Cuda(allocation) => allocation.wait()?,
-            Memory::None { .. } => {
+            BufferMemory::Host(memory) if memory.is_of_scope() => return Err(ExchangeError::Borrowed.into()),
+            BufferMemory::Cuda(allocation) if allocation.is_of_scope() => return Err(ExchangeError::Borrowed.into()),
+            BufferMemory::Cuda(allocation) => allocation.wait()?,
+            BufferMemory::None { .. } => {
                 let advice = "give a tensor of a device that computes";
                 return Err(self.device().unsupported("give a tensor without memory to DLPack", advice));
             }
-            Memory::Host(_) | Memory::Emulated(_) => {}
+            BufferMemory::Host(_) | BufferMemory::Emulated(_) => {}
         }
         let data = if self.is_empty() { ptr::null_mut() } else { self.device_address() as *mut c_void };
         let mut given = Box::new(Given {

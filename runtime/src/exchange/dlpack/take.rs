@@ -12,9 +12,9 @@ use crate::device::cuda::Allocation;
 use crate::device::{Backend, Device, DeviceKind};
 use crate::error::exchange::ExchangeError;
 use crate::error::{LayoutError, Result};
-use crate::layout::Layout;
+use crate::layout::ViewLayout;
 use crate::layout::element::ElementType;
-use crate::memory::buffer::{Buffer, Memory};
+use crate::memory::buffer::{Buffer, BufferMemory};
 use crate::memory::host_memory::{HostMemory, Rights};
 use crate::tensor::DeviceTensor;
 
@@ -94,12 +94,12 @@ impl Device {
         let memory = match self.backend() {
             Backend::Cuda { gpu, .. } => {
                 // SAFETY: the caller's promise; `managed` keeps the memory.
-                Memory::Cuda(unsafe { Allocation::kept_by(gpu, address, rights.write, Box::new(managed)) })
+                BufferMemory::Cuda(unsafe { Allocation::kept_by(gpu, address, rights.write, Box::new(managed)) })
             }
             Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
                 let pointer = NonNull::new(address as *mut u8).unwrap_or(NonNull::<u64>::dangling().cast());
                 // SAFETY: as above.
-                Memory::Host(unsafe { HostMemory::kept_by(Box::new(managed), pointer, bytes, rights) })
+                BufferMemory::Host(unsafe { HostMemory::kept_by(Box::new(managed), pointer, bytes, rights) })
             }
         };
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
@@ -131,10 +131,10 @@ fn contradiction(reason: String) -> ExchangeError {
 ///
 /// # Safety
 /// `shape` and `strides`, unless null, have `ndim` numbers.
-unsafe fn layout(tensor: &DLTensor, element: ElementType) -> Result<Layout> {
+unsafe fn layout(tensor: &DLTensor, element: ElementType) -> Result<ViewLayout> {
     let rank = usize::try_from(tensor.ndim).map_err(|_| contradiction(format!("it has {} axes", tensor.ndim)))?;
     if rank == 0 {
-        return Ok(Layout::packed(&[], element.size())?);
+        return Ok(ViewLayout::packed(&[], element.size())?);
     }
     if tensor.shape.is_null() {
         return Err(contradiction(format!("it has {rank} axes, and no shape (its pointer is null)")).into());
@@ -144,13 +144,13 @@ unsafe fn layout(tensor: &DLTensor, element: ElementType) -> Result<Layout> {
     let shape = extents.iter().map(|&n| usize::try_from(n)).collect::<Result<SmallVec<[usize; 4]>, _>>();
     let shape = shape.map_err(|_| contradiction(format!("an extent of its shape {extents:?} can't be")))?;
     if tensor.strides.is_null() {
-        return Ok(Layout::packed(&shape, element.size())?);
+        return Ok(ViewLayout::packed(&shape, element.size())?);
     }
     // SAFETY: as above.
     let given = unsafe { std::slice::from_raw_parts(tensor.strides, rank) };
     let strides = given.iter().map(|&n| isize::try_from(n)).collect::<Result<SmallVec<[isize; 4]>, _>>();
     let strides = strides.map_err(|_| LayoutError::TooLarge { shape: shape.to_vec() })?;
-    Ok(Layout::strided(&shape, &strides, element.size())?)
+    Ok(ViewLayout::strided(&shape, &strides, element.size())?)
 }
 
 /// The address of the first element; if there are no elements, an aligned one.

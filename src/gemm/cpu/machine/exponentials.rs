@@ -1,6 +1,6 @@
 //! Sums of exponentials of rows, as machine code.
 
-use super::lower::{Binding, OfRows, RowLoop};
+use super::lower::{OfRows, RowLoop, StripBinding};
 use crate::evt::{AtInfinity, Axis, ReduceOp};
 use crate::expr::Op;
 use crate::gemm::cpu::across::LANES;
@@ -45,7 +45,7 @@ impl Exponentials {
         });
         let (mut rows, mut bindings) = (RowProgram::new(0), Vec::new());
         let mut each = Body::default();
-        bindings.push(Binding::Read(x.number));
+        bindings.push(StripBinding::Read(x.number));
         let value = each.load(Lane::F32);
         let extreme = each.extreme(&mut rows, true, f32::NEG_INFINITY.to_bits(), value);
         rows.each(each);
@@ -56,7 +56,7 @@ impl Exponentials {
         rows.once(once);
 
         let (mut each, sum) = (Body::default(), rows.place());
-        bindings.push(Binding::Read(x.number));
+        bindings.push(StripBinding::Read(x.number));
         let (value, subtracted) = (each.load(Lane::F32), each.held(greatest));
         let difference = each.sub(value, subtracted);
         let term = each.apply(Op::Exp, [difference; 3])?;
@@ -66,8 +66,8 @@ impl Exponentials {
         let mut last = Body::default();
         let (greatest, sum) = (last.held(greatest), last.held(sum));
         let greatest = last.unary(Unary::WidenLow, greatest);
-        let of_maxima = maxima.map(|reduction| (greatest, Binding::Total(reduction, 0)));
-        let own = [(greatest, Binding::Total(reduction, 0)), (sum, Binding::Total(reduction, 1))];
+        let of_maxima = maxima.map(|reduction| (greatest, StripBinding::Total(reduction, 0)));
+        let own = [(greatest, StripBinding::Total(reduction, 0)), (sum, StripBinding::Total(reduction, 1))];
         for (value, binding) in own.into_iter().chain(of_maxima) {
             last.store(Lane::F64, value);
             bindings.push(binding);

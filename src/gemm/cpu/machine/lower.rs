@@ -11,14 +11,16 @@ use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::{Program, Registers};
 use crate::gemm::cpu::reduce::identity;
 use crate::gemm::cpu::step::{Register, StripPlace, StripStep};
-use crate::jit::{Binary, Body, Extreme, JitPlace, Kernel, Lane, ROW_ARGUMENTS, RowKernel, RowProgram, Unary, Value};
+use crate::jit::{
+    Binary, Body, Extreme, JitPlace, JitValue, Kernel, Lane, ROW_ARGUMENTS, RowKernel, RowProgram, Unary,
+};
 use crate::lane::machine::{self, Typed};
 use crate::tuning::Vectors;
 use crate::variants::Variants;
 
 /// An argument of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Binding {
+pub(super) enum StripBinding {
     /// Numbers in registers or accumulators; one number of a column or a single value.
     Read(StripPlace),
     /// Integers of a row of columns, which have 32 bits here; one integer of a column or a single value, of 64.
@@ -38,7 +40,7 @@ pub(super) struct RowLoop {
     /// something is written past the caches, there is none.
     pub(super) elements: Option<Kernel>,
     pub(super) rows: OfRows,
-    pub(super) bindings: Vec<Binding>,
+    pub(super) bindings: Vec<StripBinding>,
 }
 
 /// The code of loops over rows, for each number of elements that rows had.
@@ -66,7 +68,7 @@ impl RowLoop {
     /// The registers of integers for every column that it reads.
     pub(super) fn integer_rows(&self) -> impl Iterator<Item = usize> {
         self.bindings.iter().filter_map(|binding| match binding {
-            Binding::Integers(StripPlace::Row(register)) => Some(*register),
+            StripBinding::Integers(StripPlace::Row(register)) => Some(*register),
             _ => None,
         })
     }
@@ -74,7 +76,7 @@ impl RowLoop {
     /// The outputs that it writes.
     pub(super) fn outputs(&self) -> impl Iterator<Item = usize> {
         self.bindings.iter().filter_map(|binding| match binding {
-            Binding::Output(output) => Some(*output),
+            StripBinding::Output(output) => Some(*output),
             _ => None,
         })
     }
@@ -83,13 +85,15 @@ impl RowLoop {
 impl Registers for RowLoop {
     fn places_mut(&mut self) -> Vec<&mut StripPlace> {
         let bindings = self.bindings.iter_mut();
-        bindings.filter_map(|binding| if let Binding::Read(place) = binding { Some(place) } else { None }).collect()
+        bindings
+            .filter_map(|binding| if let StripBinding::Read(place) = binding { Some(place) } else { None })
+            .collect()
     }
 
     fn results_mut(&mut self) -> Vec<&mut usize> {
         let bindings = self.bindings.iter_mut();
         bindings
-            .filter_map(|binding| if let Binding::Write(register) = binding { Some(register) } else { None })
+            .filter_map(|binding| if let StripBinding::Write(register) = binding { Some(register) } else { None })
             .collect()
     }
 }
@@ -100,7 +104,7 @@ struct Lowering<'a, T> {
     neighbours: Neighbours,
     /// The values of registers so far.
     lanes: machine::Lowering<StripPlace>,
-    bindings: Vec<Binding>,
+    bindings: Vec<StripBinding>,
     /// How reductions end, and where their results are.
     rows: RowProgram,
     totals: Vec<(usize, Total)>,
@@ -135,7 +139,7 @@ pub(super) fn compile<T: Arithmetic>(
         let StripPlace::Block(number) = register.number else { return None };
         let value = lowering.bits(*register);
         lowering.lanes.body.store(lane_of(*register), value);
-        lowering.bindings.push(Binding::Write(number));
+        lowering.bindings.push(StripBinding::Write(number));
     }
     lowering.finish(vectors)
 }
@@ -174,14 +178,14 @@ impl<T: Arithmetic> Lowering<'_, T> {
         let is_wide = !register.class.is_float() && !matches!(register.number, StripPlace::Block(_));
         if constant.is_none() {
             let place = register.number;
-            self.bindings.push(if is_wide { Binding::Integers(place) } else { Binding::Read(place) });
+            self.bindings.push(if is_wide { StripBinding::Integers(place) } else { StripBinding::Read(place) });
         }
         let typed = Typed::of(register.class, value);
         self.lanes.set(register, typed);
         typed
     }
 
-    fn bits(&mut self, register: Register) -> Value {
+    fn bits(&mut self, register: Register) -> JitValue {
         let typed = self.operand(register);
         self.lanes.bits(register.class, typed)
     }
@@ -194,7 +198,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 // Eight truth values are a byte.
                 let is_bits = parameter_of.class == ParameterClass::Bits;
                 let lane = Lane::of(parameter_of.element).filter(|_| !is_bits)?;
-                self.bindings.push(Binding::Parameter(parameter.index()));
+                self.bindings.push(StripBinding::Parameter(parameter.index()));
                 let value = self.lanes.body.load(lane);
                 self.lanes.set(to, Typed::of(to.class, value));
             }
@@ -220,7 +224,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 } else {
                     self.lanes.body.store(lane, narrow);
                 }
-                self.bindings.push(Binding::Output(output));
+                self.bindings.push(StripBinding::Output(output));
             }
             StripStep::Reduce { reduction, x } => {
                 let x = self.bits(x);
@@ -235,10 +239,10 @@ impl<T: Arithmetic> Lowering<'_, T> {
     }
 
     /// Combines a row's elements as [`accumulate`](crate::gemm::cpu::reduce::accumulate) does, with the same bits.
-    fn reduce(&mut self, number: usize, x: Value) -> Option<()> {
+    fn reduce(&mut self, number: usize, x: JitValue) -> Option<()> {
         let op = self.program.reductions[number].op;
         let first = identity(op) as f32;
-        let extreme = |this: &mut Self, largest: bool, x: Value| {
+        let extreme = |this: &mut Self, largest: bool, x: JitValue| {
             Total::Extreme(this.lanes.body.extreme(&mut this.rows, largest, first.to_bits(), x))
         };
         let doubles = |this: &mut Self, combine: Binary, squared: bool| {
@@ -279,7 +283,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 }
             };
             last.store(Lane::F64, total);
-            bindings.push(Binding::Total(number, 0));
+            bindings.push(StripBinding::Total(number, 0));
         }
         if has_totals {
             rows.once(last);

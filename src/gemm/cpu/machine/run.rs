@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::lower::{Binding, RowLoop};
+use super::lower::{RowLoop, StripBinding};
 use super::{Exponentials, Item, Machine};
 use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
@@ -10,7 +10,7 @@ use crate::gemm::cpu::exponentials::at_infinity;
 use crate::gemm::cpu::own::Own;
 use crate::gemm::cpu::reduce;
 use crate::gemm::cpu::step::StripPlace;
-use crate::gemm::cpu::strip::{Bank, Block, Bound, Frame};
+use crate::gemm::cpu::strip::{Bank, BoundStrips, Frame, StripBlock};
 use crate::gemm::cpu::tile::{STRIP, Tile};
 use crate::jit::ROW_ARGUMENTS;
 use crate::tuning::MachineCode;
@@ -31,7 +31,7 @@ struct Lanes {
 
 impl Machine {
     /// Whether it does what is to be done in a tile.
-    fn serves<T: Arithmetic>(&self, bound: &Bound<'_, T>, tile: &Tile) -> bool {
+    fn serves<T: Arithmetic>(&self, bound: &BoundStrips<'_, T>, tile: &Tile) -> bool {
         let is_wide = tile.columns.len() >= WIDE || self.code == MachineCode::Always;
         let has_code = |item: &Item| match item {
             Item::Loop(of_rows) | Item::Exponentials(Exponentials { rows: of_rows, .. }) => {
@@ -43,8 +43,8 @@ impl Machine {
     }
 
     /// Whether a tile stores all outputs of the loops.
-    fn stores_all<T: Arithmetic>(&self, bound: &Bound<'_, T>, tile: &Tile) -> bool {
-        let is_stored = |i: &usize| Bound::<T>::stores(&bound.outputs[*i], BroadcastClass::Tensor, tile);
+    fn stores_all<T: Arithmetic>(&self, bound: &BoundStrips<'_, T>, tile: &Tile) -> bool {
+        let is_stored = |i: &usize| BoundStrips::<T>::stores(&bound.outputs[*i], BroadcastClass::Tensor, tile);
         self.outputs.iter().all(is_stored)
     }
 
@@ -71,13 +71,13 @@ impl Machine {
     }
 }
 
-impl<T: Arithmetic> Bound<'_, T> {
+impl<T: Arithmetic> BoundStrips<'_, T> {
     /// Computes whole rows without accumulators, each in pieces of `piece` columns, with the bits of tiles of that
     /// width. Gives the results of the rows' reductions; `None` if there is no code for these rows, and then nothing
     /// has been done. `has_rows`: the frame has the values that columns share.
     ///
     /// # Safety
-    /// The conditions of [`Bound::run`].
+    /// The conditions of [`BoundStrips::run`].
     pub(in crate::gemm::cpu) unsafe fn whole_rows(
         &self,
         tile: &Tile,
@@ -99,15 +99,15 @@ impl<T: Arithmetic> Bound<'_, T> {
         let reductions = &self.program.reductions;
         let mut results: Vec<Vec<f64>> = reductions.iter().map(|_| Vec::with_capacity(height)).collect();
         let mut partials = vec![vec![0.0; width.div_ceil(piece)]; reductions.len()];
-        let step = |binding: &Binding| match *binding {
-            Binding::Total(..) => size_of::<f64>(),
+        let step = |binding: &StripBinding| match *binding {
+            StripBinding::Total(..) => size_of::<f64>(),
             binding => self.of_column(binding) * piece,
         };
         let steps: SmallVec<[isize; ROW_ARGUMENTS]> = bindings.iter().map(|binding| step(binding) as isize).collect();
         for first in 0..height {
-            let block = Block { first, rows: 1, width };
-            let address = |binding: &Binding| match *binding {
-                Binding::Total(i, _) => partials[i].as_mut_ptr().cast(),
+            let block = StripBlock { first, rows: 1, width };
+            let address = |binding: &StripBinding| match *binding {
+                StripBinding::Total(i, _) => partials[i].as_mut_ptr().cast(),
                 binding => self.lanes(binding, tile, &block, frame).address,
             };
             let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = bindings.iter().map(address).collect();
@@ -126,11 +126,11 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// The bytes of one column of a row in a binding's memory; 0 if all columns share it.
-    fn of_column(&self, binding: Binding) -> usize {
+    fn of_column(&self, binding: StripBinding) -> usize {
         match binding {
-            Binding::Parameter(i) => self.parameters[i].element.size(),
-            Binding::Output(i) => self.outputs[i].element.size(),
-            Binding::Read(StripPlace::Row(_)) => size_of::<T>(),
+            StripBinding::Parameter(i) => self.parameters[i].element.size(),
+            StripBinding::Output(i) => self.outputs[i].element.size(),
+            StripBinding::Read(StripPlace::Row(_)) => size_of::<T>(),
             _ => 0,
         }
     }
@@ -138,7 +138,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     /// Runs the steps of blocks over a tile with rows and columns, as far as they are machine code. Gives whether they are.
     ///
     /// # Safety
-    /// The conditions of [`Bound::run`].
+    /// The conditions of [`BoundStrips::run`].
     pub(in crate::gemm::cpu) unsafe fn by_machine<'s>(
         &self,
         tile: &Tile,
@@ -150,9 +150,9 @@ impl<T: Arithmetic> Bound<'_, T> {
         let (height, width, rows) = (tile.rows.len(), tile.columns.len(), machine.rows(tile));
         frame.have_blocks(machine.registers, BLOCK);
         frame.narrow_integers(&machine.integer_rows, width);
-        self.spread(&machine.spread, &Block { first: 0, rows: rows.min(height), width }, frame);
+        self.spread(&machine.spread, &StripBlock { first: 0, rows: rows.min(height), width }, frame);
         for first in (0..height).step_by(rows) {
-            let block = Block { first, rows: rows.min(height - first), width };
+            let block = StripBlock { first, rows: rows.min(height - first), width };
             for item in &machine.items {
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -173,12 +173,12 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// # Safety
-    /// The conditions of [`Bound::run`].
+    /// The conditions of [`BoundStrips::run`].
     unsafe fn row_loop(
         &self,
         RowLoop { elements, rows, bindings }: &RowLoop,
         tile: &Tile,
-        block: &Block,
+        block: &StripBlock,
         (frame, partials): (&mut Frame<T>, &mut [Vec<f64>]),
     ) {
         let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = SmallVec::with_capacity(bindings.len());
@@ -186,7 +186,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         let mut follow = true;
         for binding in bindings {
             let lanes = match *binding {
-                Binding::Total(i, word) => {
+                StripBinding::Total(i, word) => {
                     let address = partials[i][word * tile.rows.len() + block.first..].as_mut_ptr().cast();
                     Lanes { address, step: size_of::<f64>() as isize, follows: false }
                 }
@@ -217,7 +217,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
     }
 
-    fn lanes(&self, binding: Binding, tile: &Tile, block: &Block, frame: &mut Frame<T>) -> Lanes {
+    fn lanes(&self, binding: StripBinding, tile: &Tile, block: &StripBlock, frame: &mut Frame<T>) -> Lanes {
         let size = size_of::<T>() as isize;
         let below = block.width as isize * size;
         let view = |view: &View| {
@@ -226,29 +226,33 @@ impl<T: Arithmetic> Bound<'_, T> {
             Lanes { address, step, follows: view.strides[1] == block.width as isize }
         };
         let numbers = &mut frame.numbers;
-        let integers = |place: StripPlace, block: &Block, integers: &mut Bank<i64>, narrow: &mut [Vec<i32>]| {
+        let integers = |place: StripPlace, block: &StripBlock, integers: &mut Bank<i64>, narrow: &mut [Vec<i32>]| {
             let wide = size_of::<i64>() as isize;
             // The lower half of 64 bits comes first.
             let (address, step) = match place {
                 StripPlace::Row(i) => (narrow[i].as_mut_ptr().cast(), 0),
                 StripPlace::Column(i) => (integers.columns[i][block.first..].as_mut_ptr().cast(), wide),
                 StripPlace::Single(i) => (integers.singles[i].as_mut_ptr().cast(), 0),
-                // These are no places of `Binding::Integers`.
+                // These are no places of `StripBinding::Integers`.
                 StripPlace::Block(_) | StripPlace::Accum(_) => (std::ptr::null_mut(), 0),
             };
             Lanes { address, step, follows: matches!(place, StripPlace::Single(_)) || block.rows == 1 }
         };
         let (own, step, follows) = match binding {
-            Binding::Parameter(i) => return view(&self.parameters[i]),
-            Binding::Output(i) => return view(&self.outputs[i]),
-            Binding::Read(StripPlace::Single(i)) => (numbers.singles[i].as_mut_slice(), 0, true),
-            Binding::Read(StripPlace::Row(i)) => (numbers.rows[i].as_mut_slice(), 0, false),
-            Binding::Read(StripPlace::Column(i)) => (&mut numbers.columns[i][block.first..], size, false),
-            Binding::Read(StripPlace::Block(i)) | Binding::Write(i) => (numbers.blocks[i].as_mut_slice(), below, true),
-            Binding::Read(StripPlace::Accum(i)) => (&mut frame.accums[i][block.first * block.width..], below, true),
-            Binding::Integers(place) => return integers(place, block, &mut frame.integers, &mut frame.narrow),
+            StripBinding::Parameter(i) => return view(&self.parameters[i]),
+            StripBinding::Output(i) => return view(&self.outputs[i]),
+            StripBinding::Read(StripPlace::Single(i)) => (numbers.singles[i].as_mut_slice(), 0, true),
+            StripBinding::Read(StripPlace::Row(i)) => (numbers.rows[i].as_mut_slice(), 0, false),
+            StripBinding::Read(StripPlace::Column(i)) => (&mut numbers.columns[i][block.first..], size, false),
+            StripBinding::Read(StripPlace::Block(i)) | StripBinding::Write(i) => {
+                (numbers.blocks[i].as_mut_slice(), below, true)
+            }
+            StripBinding::Read(StripPlace::Accum(i)) => {
+                (&mut frame.accums[i][block.first * block.width..], below, true)
+            }
+            StripBinding::Integers(place) => return integers(place, block, &mut frame.integers, &mut frame.narrow),
             // It has no lanes.
-            Binding::Total(..) => (&mut [][..], 0, true),
+            StripBinding::Total(..) => (&mut [][..], 0, true),
         };
         Lanes { address: own.as_mut_ptr().cast(), step, follows: follows || block.rows == 1 }
     }

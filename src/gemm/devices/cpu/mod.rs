@@ -15,7 +15,7 @@ use self::words::cpu_words;
 use super::backend::Backend;
 use super::choice::{Choice, Chosen, Compiled};
 use super::executable::{Executable, Kept};
-use super::operation::{Given, Operation};
+use super::operation::{GivenRun, Operation};
 use crate::evt::reference::Multiplication;
 use crate::evt::{MAX_ACCUMULATORS, Prices};
 use crate::gemm::Tile;
@@ -116,11 +116,11 @@ impl Programs {
 }
 
 impl Executable for Programs {
-    fn run(&self, stream: &Stream, given: &Given<'_, '_>) -> Result<(), Error> {
+    fn run(&self, stream: &Stream, given: &GivenRun<'_, '_>) -> Result<(), Error> {
         if stream.is_dry() {
             return Ok(());
         }
-        let (Given { problem, a, b, arguments }, phases) = (*given, &*self.operation.phases);
+        let (GivenRun { problem, a, b, arguments }, phases) = (*given, &*self.operation.phases);
         let groups = read_groups(a, &problem)?;
         let picked = read_picked(a, &problem, groups.as_deref())?;
         let placed = Placed::read(a, &phases.tree, groups.as_deref(), arguments)?;
@@ -147,7 +147,7 @@ impl Executable for Programs {
         }
     }
 
-    fn describe(&self, _given: &Given<'_, '_>) -> Result<LaunchDescription, Error> {
+    fn describe(&self, _given: &GivenRun<'_, '_>) -> Result<LaunchDescription, Error> {
         Err(Error::NoLaunch {
             device: self.operation.device.to_string(),
             reason: "it runs no kernels; plan for a GPU, an emulated one, or a target of `bundle::Builder`",

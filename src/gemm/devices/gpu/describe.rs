@@ -1,12 +1,12 @@
 //! A run's launch as data, for programs that launch a kernel by themselves.
 
-use super::super::operation::Given;
+use super::super::operation::GivenRun;
 use super::kernels::Kernels;
 use super::run::{copied_first, positioned};
 use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::problem::Error;
 use crate::gemm::problem::digits::has_batch_digits;
-use crate::gemm::run::launch::Run;
+use crate::gemm::run::launch::KernelRun;
 use crate::gemm::run::scales::Scales;
 
 impl Kernels {
@@ -14,8 +14,8 @@ impl Kernels {
     ///
     /// # Errors
     /// [`Error::NoLaunch`]; those of the run.
-    pub(super) fn described(&self, given: &Given<'_, '_>) -> Result<LaunchDescription, Error> {
-        let Given { problem, a, b, arguments } = *given;
+    pub(super) fn described(&self, given: &GivenRun<'_, '_>) -> Result<LaunchDescription, Error> {
+        let GivenRun { problem, a, b, arguments } = *given;
         let refuse = |reason| Err(Error::NoLaunch { device: self.operation.device.to_string(), reason });
         if self.takes_launches(&self.chosen) {
             return refuse(
@@ -58,6 +58,6 @@ impl Kernels {
         }
         let tree = self.operation.phases.in_product(variant.key.in_tile());
         let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
-        Run { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered }.describe()
+        KernelRun { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered }.describe()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use epilogue_runtime::{DeviceTensor, Kernel, Source, Stream};
 
 use super::super::executable::{Executable, Kept};
-use super::super::operation::{Given, Operation};
+use super::super::operation::{GivenRun, Operation};
 use crate::ElementType;
 use crate::evt::reference::Multiplication;
 use crate::gemm::families::KernelKey;
@@ -17,7 +17,7 @@ use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, Major, Packed, Problem};
 use crate::gemm::run::later::{KeptLater, LaterKernel};
 use crate::gemm::run::merged::Merger;
-use crate::gemm::run::repack::{CopyKernels, Operand, Repacker};
+use crate::gemm::run::repack::{CopiedOperand, CopyKernels, Repacker};
 use crate::gemm::run::variant::Variant;
 use crate::gemm::run::workspace::Workspace;
 use crate::pool::Pool;
@@ -98,18 +98,20 @@ impl Kernels {
         let Problem { m, n, k, .. } = operation.problem;
         let (types, (a, b)) = (operation.tree().types(), operation.settings.layouts);
         // All B have one layout, so one kernel copies them.
-        for (operand, element, shape, layout, major) in
-            [(Operand::A, types.a, [m, k], a, loading.majors.0), (Operand::B(0), types.b, [k, n], b, loading.majors.1)]
-        {
+        for (operand, element, shape, layout, major) in [
+            (CopiedOperand::A, types.a, [m, k], a, loading.majors.0),
+            (CopiedOperand::B(0), types.b, [k, n], b, loading.majors.1),
+        ] {
             let mn_major = operand.takes_mn_major(loading.multiplied);
-            let picks = operation.problem.reading.is_picked() && !loading.reading.is_picked() && operand == Operand::A;
+            let picks =
+                operation.problem.reading.is_picked() && !loading.reading.is_picked() && operand == CopiedOperand::A;
             if !picks && loads(mn_major, layout, major) {
                 continue;
             }
             let index = picks.then(|| operation.device.without_memory(ElementType::I32, [m])).transpose()?;
             let picked = index.as_ref().map(|index| Picked { index });
             // The kernel of a copy depends on which axis is contiguous.
-            let along_k = matches!(layout.major, Major::K) == matches!(operand, Operand::A);
+            let along_k = matches!(layout.major, Major::K) == matches!(operand, CopiedOperand::A);
             let tensor = if along_k {
                 operation.device.without_memory(element, shape)?
             } else {
@@ -122,14 +124,14 @@ impl Kernels {
 }
 
 impl Executable for Kernels {
-    fn run(&self, stream: &Stream, given: &Given<'_, '_>) -> Result<(), Error> {
+    fn run(&self, stream: &Stream, given: &GivenRun<'_, '_>) -> Result<(), Error> {
         match self.chosen_for(given)? {
             chosen if self.takes_launches(&chosen) => self.run_passes(stream, &chosen, given),
             chosen => self.run_kernel(stream, &chosen, given, &[]),
         }
     }
 
-    fn describe(&self, given: &Given<'_, '_>) -> Result<LaunchDescription, Error> {
+    fn describe(&self, given: &GivenRun<'_, '_>) -> Result<LaunchDescription, Error> {
         self.described(given)
     }
 

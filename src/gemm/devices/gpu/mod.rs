@@ -18,7 +18,7 @@ use super::cpu::Cpu;
 use super::operation::Operation;
 use crate::ElementType;
 use crate::evt::Prices;
-use crate::gemm::autotune::store::{Found, Store, subject};
+use crate::gemm::autotune::store::{Store, StoredChoice, subject};
 use crate::gemm::families::Families;
 use crate::gemm::families::family::Family;
 use crate::gemm::kernel::Settings;
@@ -76,11 +76,11 @@ impl Backend for Gpu {
                 (Store::of_user(), subject(device, phases.first(), problem, *settings))
         {
             match store.find(&subject, &chosen.candidates) {
-                Found::Nothing => {}
-                Found::Winner(winner, microseconds) => {
+                StoredChoice::Nothing => {}
+                StoredChoice::Winner(winner, microseconds) => {
                     chosen = ChosenKernel { chosen: *winner, origin: Origin::Measured { microseconds }, ..chosen };
                 }
-                Found::Ignored(reason) => chosen.origin = Origin::Ignored { reason },
+                StoredChoice::Ignored(reason) => chosen.origin = Origin::Ignored { reason },
             }
         }
         Ok(Choice::of(Listed::of(operation).best(chosen)))

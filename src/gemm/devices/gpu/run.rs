@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use epilogue_runtime::{DeviceTensor, Stream};
 use smallvec::SmallVec;
 
-use super::super::operation::{Given, Operation};
+use super::super::operation::{GivenRun, Operation};
 use super::kernels::Kernels;
 use crate::Argument;
 use crate::evt::{InTile, MAX_ACCUMULATORS, Pass, ValidOutput};
@@ -17,15 +17,15 @@ use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::reading::TensorReading;
 use crate::gemm::problem::{Error, Left, Major, OperandLayout, Problem, Right};
 use crate::gemm::run::later::{self, LaterKernel, SlotTensors};
-use crate::gemm::run::launch::Run;
+use crate::gemm::run::launch::KernelRun;
 use crate::gemm::run::merged::{Copied, Copies};
-use crate::gemm::run::repack::Operand;
+use crate::gemm::run::repack::CopiedOperand;
 use crate::gemm::run::scales::Scales;
 use crate::gemm::run::variant::Variant;
 
 impl Kernels {
     /// The choice for a run: the plan's, or one with launches for later phases if the run's lines aren't whole in a tile.
-    pub(super) fn chosen_for(&self, given: &Given<'_, '_>) -> Result<Cow<'_, ChosenKernel>, Error> {
+    pub(super) fn chosen_for(&self, given: &GivenRun<'_, '_>) -> Result<Cow<'_, ChosenKernel>, Error> {
         let planned = Cow::Borrowed(&self.chosen);
         if !self.chosen.chosen.key.in_tile() {
             return Ok(planned);
@@ -40,8 +40,8 @@ impl Kernels {
 
     /// The choice for a run that can't compute all phases in the tile, or in a cluster's, as planned. Its lines may be longer,
     /// or no kernel with these phases takes its operands. `None` if it can.
-    fn beyond_tile(&self, given: &Given<'_, '_>) -> Result<Option<ChosenKernel>, Error> {
-        let (chosen, phases, Given { problem, .. }) = (&self.chosen, &self.operation.phases, given);
+    fn beyond_tile(&self, given: &GivenRun<'_, '_>) -> Result<Option<ChosenKernel>, Error> {
+        let (chosen, phases, GivenRun { problem, .. }) = (&self.chosen, &self.operation.phases, given);
         let lines = phases.in_tile.as_ref().map(InTile::lines).unwrap_or_default();
         let (Problem { m, n, .. }, (tile_m, tile_n)) = (*problem, chosen.chosen.key.line_tile());
         let fit = lines.fit((tile_m, tile_n), (m, n));
@@ -68,9 +68,9 @@ impl Kernels {
         &self,
         stream: &Stream,
         chosen: &ChosenKernel,
-        given: &Given<'_, '_>,
+        given: &GivenRun<'_, '_>,
     ) -> Result<(), Error> {
-        let Given { problem, a, b, arguments } = *given;
+        let GivenRun { problem, a, b, arguments } = *given;
         let Operation { device, phases, .. } = &*self.operation;
         let passes = phases.passes();
         let slots = SlotTensors::take(&self.slots, stream, &phases.slots, &problem)?;
@@ -88,7 +88,7 @@ impl Kernels {
             let mut of_tail = pass.tail.map(|tail| later::arguments(tail, arguments, &slots)).unwrap_or_default();
             let (own, of_tail) = (later::borrowed(&mut own), later::borrowed(&mut of_tail));
             match i.checked_sub(1) {
-                None => self.run_kernel(stream, chosen, &Given { problem, a, b, arguments: &own }, &of_tail)?,
+                None => self.run_kernel(stream, chosen, &GivenRun { problem, a, b, arguments: &own }, &of_tail)?,
                 Some(i) => {
                     let (tree, scattered, arguments) =
                         (&pass.part.tree, a.scattered(), (own.as_slice(), of_tail.as_slice()));
@@ -123,10 +123,10 @@ impl Kernels {
         &self,
         stream: &Stream,
         chosen: &ChosenKernel,
-        given: &Given<'_, '_>,
+        given: &GivenRun<'_, '_>,
         of_tail: &[Argument<'_>],
     ) -> Result<(), Error> {
-        let Given { problem, a, b, arguments } = *given;
+        let GivenRun { problem, a, b, arguments } = *given;
         let variant = self.variant(chosen, given, of_tail)?;
         let Operation { device, phases, .. } = &*self.operation;
         let tree = phases.in_product(variant.key.in_tile());
@@ -135,24 +135,24 @@ impl Kernels {
         let major = b.major_of_copies();
         let mut merge =
             |copied: Copied, tensor: &DeviceTensor| self.merger.merged(stream, copied, tensor, major, &mut merged);
-        let of_a = a.scales().map(|scales| merge(Copied::Scales(Operand::A), scales)).transpose()?;
+        let of_a = a.scales().map(|scales| merge(Copied::Scales(CopiedOperand::A), scales)).transpose()?;
         let of_b = self.live_of(b.scales()).into_iter().enumerate();
         let of_b: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> =
-            of_b.map(|(i, scales)| merge(Copied::Scales(Operand::B(i)), scales)).collect::<Result<_, _>>()?;
+            of_b.map(|(i, scales)| merge(Copied::Scales(CopiedOperand::B(i)), scales)).collect::<Result<_, _>>()?;
         let of_b: SmallVec<[&DeviceTensor; MAX_ACCUMULATORS]> = of_b.iter().collect();
         let scales = of_a.as_ref().map(|a| Scales { a, b: &of_b });
         let live = self.live(b)?;
-        let all_b = live.iter().enumerate().map(|(i, b)| merge(Copied::Elements(Operand::B(i)), b));
+        let all_b = live.iter().enumerate().map(|(i, b)| merge(Copied::Elements(CopiedOperand::B(i)), b));
         let mut b = all_b.collect::<Result<SmallVec<[DeviceTensor; MAX_ACCUMULATORS]>, _>>()?;
-        let mut a = merge(Copied::Elements(Operand::A), a.tensor())?;
+        let mut a = merge(Copied::Elements(CopiedOperand::A), a.tensor())?;
         let mut copies = Vec::new();
         let loading = variant.key.of_family().loading();
         for (operand, major, picked) in
             loading.map(|loading| copied_first(loading, &problem, &reading, &a, &b)).unwrap_or_default()
         {
             let tensor = match operand {
-                Operand::A => &mut a,
-                Operand::B(i) => &mut b[i],
+                CopiedOperand::A => &mut a,
+                CopiedOperand::B(i) => &mut b[i],
             };
             let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
             let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, reading.bounds())?;
@@ -166,7 +166,7 @@ impl Kernels {
             _ => problem,
         };
         let (variant, a) = (&variant, &a);
-        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered };
+        let run = KernelRun { tree, variant, problem, a, b: &b, arguments, of_tail, reading, scales, scattered };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -183,7 +183,7 @@ pub(super) fn positioned<'a>(a: Left<'a>, variant: &Variant) -> Result<TensorRea
 }
 
 /// An operand that is copied before the kernel, along what the copy is contiguous, and the index that picks its rows.
-pub(super) type CopiedFirst<'a> = (Operand, Major, Option<Picked<'a>>);
+pub(super) type CopiedFirst<'a> = (CopiedOperand, Major, Option<Picked<'a>>);
 
 /// The operands that a kernel can't load as they lie.
 pub(super) fn copied_first<'a>(
@@ -196,19 +196,20 @@ pub(super) fn copied_first<'a>(
     if problem.is_empty() {
         return SmallVec::new();
     }
-    let lies_well = |operand: Operand, major: Major, tensor: &DeviceTensor| {
+    let lies_well = |operand: CopiedOperand, major: Major, tensor: &DeviceTensor| {
         let copy_bytes = operand.view(tensor).copy_bytes(major);
         loads(operand.takes_mn_major(loading.multiplied), OperandLayout { major, copy_bytes }, major)
     };
     let (major_of_a, major_of_b) = loading.majors;
     let picked = reading.picked().filter(|_| !loading.reading.is_picked());
     // Patches are loaded as they lie, or the kernel is another.
-    let copies_a = loading.reading.patches().is_none() && (picked.is_some() || !lies_well(Operand::A, major_of_a, a));
+    let copies_a =
+        loading.reading.patches().is_none() && (picked.is_some() || !lies_well(CopiedOperand::A, major_of_a, a));
     // The groups of every B lie alike.
     let are_filters = reading.patches().is_some() && !loading.reading.is_transposed();
-    let copies_all = are_filters && problem.batched && b.iter().any(|b| !lies_well(Operand::B(0), major_of_b, b));
-    let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), b));
+    let copies_all = are_filters && problem.batched && b.iter().any(|b| !lies_well(CopiedOperand::B(0), major_of_b, b));
+    let all_b = b.iter().enumerate().map(|(i, b)| (CopiedOperand::B(i), b));
     let of_b = all_b.filter(|(operand, b)| copies_all || !lies_well(*operand, major_of_b, b));
     let of_b = of_b.map(|(operand, _)| (operand, major_of_b, None));
-    copies_a.then_some((Operand::A, major_of_a, picked)).into_iter().chain(of_b).collect()
+    copies_a.then_some((CopiedOperand::A, major_of_a, picked)).into_iter().chain(of_b).collect()
 }

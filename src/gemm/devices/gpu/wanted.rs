@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::trace;
 
-use super::super::operation::{Given, Operation};
+use super::super::operation::{GivenRun, Operation};
 use super::kernels::Kernels;
 use crate::Argument;
 use crate::evt::ValidOutput;
@@ -15,7 +15,7 @@ use crate::gemm::model::choice::ChosenKernel;
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
 use crate::gemm::problem::{Error, OperandLayout};
-use crate::gemm::run::sought::{Sought, Wanted};
+use crate::gemm::run::sought::{Sought, WantedKernel};
 use crate::gemm::run::variant::Variant;
 
 /// With fewer multiply-adds than this, a kernel with narrower copies than possible costs less than a compilation: some
@@ -28,10 +28,10 @@ impl Kernels {
     pub(super) fn variant(
         &self,
         chosen: &ChosenKernel,
-        given: &Given<'_, '_>,
+        given: &GivenRun<'_, '_>,
         of_tail: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
-        let (Given { problem, a, b, arguments }, Operation { device, phases, .. }) = (given, &*self.operation);
+        let (GivenRun { problem, a, b, arguments }, Operation { device, phases, .. }) = (given, &*self.operation);
         let wanted = self.wanted(chosen, given, self.layouts(chosen, given)?)?;
         let tensors = arguments.iter().map(tensor_of);
         let views = ArgumentViews::of_product(phases, wanted.key.in_tile(), tensors, problem)?;
@@ -62,7 +62,7 @@ impl Kernels {
     pub(super) fn layouts(
         &self,
         chosen: &ChosenKernel,
-        Given { problem, a, b, .. }: &Given<'_, '_>,
+        GivenRun { problem, a, b, .. }: &GivenRun<'_, '_>,
     ) -> Result<(OperandLayout, OperandLayout), Error> {
         if problem.is_empty() {
             return Ok(chosen.chosen.key.layouts());
@@ -75,9 +75,9 @@ impl Kernels {
     pub(super) fn wanted(
         &self,
         chosen: &ChosenKernel,
-        given: &Given<'_, '_>,
+        given: &GivenRun<'_, '_>,
         layouts: (OperandLayout, OperandLayout),
-    ) -> Result<Wanted, Error> {
+    ) -> Result<WantedKernel, Error> {
         let any_layout = chosen.chosen.key.of_family().family().takes_any_layout();
         let own = if any_layout { None } else { self.sought(&chosen.chosen, given, layouts) };
         if let Some(wanted) = own
@@ -108,9 +108,9 @@ impl Kernels {
     fn sought(
         &self,
         candidate: &Candidate,
-        Given { problem, arguments, .. }: &Given<'_, '_>,
+        GivenRun { problem, arguments, .. }: &GivenRun<'_, '_>,
         layouts: (OperandLayout, OperandLayout),
-    ) -> Option<Wanted> {
+    ) -> Option<WantedKernel> {
         let Operation { phases, problem: planned, .. } = &*self.operation;
         let (machine, needed) = (&self.chosen.machine, self.chosen.needed);
         let later = self.chosen.later.as_ref().map_or(0.0, |later| later.microseconds);

@@ -15,11 +15,11 @@ use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within}
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::offer::Offer;
-use crate::gemm::model::selection::{Part, Request, Selection};
+use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
-use crate::gemm::run::launch::{Filling, Run};
-use crate::gemm::run::sought::{Sought, Wanted};
+use crate::gemm::run::launch::{Filling, KernelRun};
+use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// The family.
 pub(crate) struct Sm80;
@@ -64,7 +64,7 @@ impl Family for Sm80 {
     fn candidates(
         &self,
         selection: &Selection<'_>,
-        way: &Part<'_>,
+        way: &LaunchedPart<'_>,
         _counts: &dyn Fn((usize, usize)) -> bool,
     ) -> Result<Vec<Candidate>, String> {
         let Some(instruction) = selection.mma() else { return Ok(Vec::new()) };
@@ -91,7 +91,7 @@ impl Family for Sm80 {
         selection.asked_sm80(request, candidates)
     }
 
-    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &Part<'_>) -> Option<String> {
+    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &LaunchedPart<'_>) -> Option<String> {
         self.candidates(selection, way, &|_| true).err()
     }
 
@@ -186,7 +186,7 @@ impl FamilyKey for Sm80Key {
         PARAMETER_ALIGNMENT
     }
 
-    fn parameter(&self, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
+    fn parameter(&self, run: &KernelRun<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
         run::parameter(self, run, filling)
     }
 
@@ -198,7 +198,7 @@ impl FamilyKey for Sm80Key {
         run::wanted::serves(self, problem, a, b)
     }
 
-    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted> {
+    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<WantedKernel> {
         run::wanted::wanted(self, candidate, of)
     }
 }

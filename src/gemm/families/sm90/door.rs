@@ -19,10 +19,10 @@ use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within}
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::offer::Offer;
-use crate::gemm::model::selection::{Part, Request, Selection};
+use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
-use crate::gemm::run::launch::{Filling, Run};
-use crate::gemm::run::sought::{Sought, Wanted};
+use crate::gemm::run::launch::{Filling, KernelRun};
+use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// The family.
 pub(crate) struct Sm90;
@@ -56,7 +56,7 @@ impl Family for Sm90 {
     fn candidates(
         &self,
         selection: &Selection<'_>,
-        way: &Part<'_>,
+        way: &LaunchedPart<'_>,
         counts: &dyn Fn((usize, usize)) -> bool,
     ) -> Result<Vec<Candidate>, String> {
         Ok(selection.sm90_candidates(way, counts))
@@ -81,8 +81,8 @@ impl Family for Sm90 {
         selection.asked_sm90(request)
     }
 
-    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &Part<'_>) -> Option<String> {
-        let in_cluster = Part { lines: way.lines.map(|(lines, _)| (lines, Within::Cluster)), ..*way };
+    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &LaunchedPart<'_>) -> Option<String> {
+        let in_cluster = LaunchedPart { lines: way.lines.map(|(lines, _)| (lines, Within::Cluster)), ..*way };
         selection.beyond_tile(&in_cluster, &Pinned::default())
     }
 
@@ -208,11 +208,11 @@ impl FamilyKey for Sm90Key {
         PARAMETER_ALIGNMENT
     }
 
-    fn parameter(&self, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
+    fn parameter(&self, run: &KernelRun<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
         run::parameter(self, run, filling)
     }
 
-    fn maps(&self, run: &Run<'_>) -> Vec<MapDescription> {
+    fn maps(&self, run: &KernelRun<'_>) -> Vec<MapDescription> {
         run::tensors(run).described(self, &Traffic::of(run.tree, self.direct))
     }
 
@@ -221,7 +221,7 @@ impl FamilyKey for Sm90Key {
         false
     }
 
-    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted> {
+    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<WantedKernel> {
         run::wanted::wanted(self, candidate, of)
     }
 }

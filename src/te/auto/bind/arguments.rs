@@ -7,7 +7,7 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument};
 use smallvec::SmallVec;
 
 use crate::sync::lock;
-use crate::te::bind::binding::{Given, check_kind, evaluate};
+use crate::te::bind::binding::{GivenShape, check_kind, evaluate};
 use crate::te::error::{RunError, TeError};
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
@@ -53,12 +53,12 @@ impl Sizes {
 
 /// The tensors of a run, in the order of the parameters, and the sizes that their shapes give.
 #[derive(Debug)]
-pub(crate) struct Bound<'a> {
+pub(crate) struct BoundTensors<'a> {
     pub(crate) tensors: Vec<&'a DeviceTensor>,
     pub(crate) sizes: Sizes,
 }
 
-impl Bound<'_> {
+impl BoundTensors<'_> {
     /// The tensors as a kernel's arguments: this many are read, and the others written.
     pub(in crate::te::auto) fn arguments(&self, inputs: usize) -> impl Iterator<Item = KernelArgument<'_>> {
         let (inputs, outputs) = self.tensors.split_at(inputs);
@@ -69,13 +69,13 @@ impl Bound<'_> {
 
 /// A tensor's place in memory.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Layout {
+pub(in crate::te::auto) struct TensorPlace {
     pub(in crate::te::auto) address: u64,
     shape: SmallVec<[usize; 4]>,
     strides: SmallVec<[isize; 4]>,
 }
 
-impl Layout {
+impl TensorPlace {
     pub(in crate::te::auto) fn of(tensor: &DeviceTensor) -> Self {
         Self { address: tensor.device_address(), shape: tensor.shape().into(), strides: tensor.strides().into() }
     }
@@ -100,7 +100,7 @@ pub(crate) struct Signature {
 /// Arguments that have been checked, and their sizes: the same ones need no second check.
 #[derive(Debug)]
 struct Fitting {
-    tensors: Vec<(ElementType, Layout)>,
+    tensors: Vec<(ElementType, TensorPlace)>,
     sizes: Sizes,
 }
 
@@ -115,7 +115,7 @@ impl Signature {
         &self,
         device: &Device,
         arguments: &[&'a Argument<'a>],
-    ) -> Result<Bound<'a>, TeError> {
+    ) -> Result<BoundTensors<'a>, TeError> {
         if arguments.len() != self.parameters.len() {
             let needed = self.parameters.iter().map(Tensor::name).collect();
             return Err(RunError::ArgumentCount { given: arguments.len(), needed }.into());
@@ -135,23 +135,23 @@ impl Signature {
             tensors.push(given);
         }
         if let Some(sizes) = self.known(&tensors) {
-            return Ok(Bound { tensors, sizes });
+            return Ok(BoundTensors { tensors, sizes });
         }
         for ((parameter, shape), tensor) in self.parameters.iter().zip(&self.shapes).zip(&tensors) {
-            check_kind(parameter, parameter.dtype(), shape.len(), &Given::from(*tensor))?;
+            check_kind(parameter, parameter.dtype(), shape.len(), &GivenShape::from(*tensor))?;
         }
         let sizes = self.sizes(&tensors)?;
         self.check_outputs(&tensors)?;
-        let layouts = tensors.iter().map(|tensor| (tensor.element_type(), Layout::of(tensor))).collect();
+        let layouts = tensors.iter().map(|tensor| (tensor.element_type(), TensorPlace::of(tensor))).collect();
         *lock(&self.last) = Some(Fitting { tensors: layouts, sizes: sizes.clone() });
-        Ok(Bound { tensors, sizes })
+        Ok(BoundTensors { tensors, sizes })
     }
 
     /// The sizes, if the last run's arguments had the same types, shapes, strides and places in memory.
     fn known(&self, tensors: &[&DeviceTensor]) -> Option<Sizes> {
         let last = lock(&self.last);
         let fitting = last.as_ref()?;
-        let same = |((element, layout), tensor): (&(ElementType, Layout), &&DeviceTensor)| {
+        let same = |((element, layout), tensor): (&(ElementType, TensorPlace), &&DeviceTensor)| {
             *element == tensor.element_type()
                 && layout.address == tensor.device_address()
                 && layout.has_shape_of(tensor)

@@ -5,7 +5,7 @@
 
 use epilogue_runtime::DeviceTensor;
 
-use super::arguments::Bound;
+use super::arguments::BoundTensors;
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::expr::axis::Axis;
@@ -54,7 +54,7 @@ impl Space {
         axes: &[Axis],
         reads: &[Read],
         parameters: &[Tensor],
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
     ) -> Result<Self, TeError> {
         let (mut extents, mut minima) = (Vec::new(), Vec::new());
         for axis in axes {
@@ -83,7 +83,7 @@ impl Space {
         axes: &[Axis],
         read: &Read,
         parameters: &[Tensor],
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
     ) -> Result<Option<Steps>, TeError> {
         let Some(affine) = &read.affine else { return Ok(None) };
         let tensor = tensor_of(parameters, bound, &read.tensor)?;
@@ -219,7 +219,7 @@ pub(in crate::te::auto) fn place_of(parameters: &[Tensor], tensor: &Tensor) -> R
 /// The argument for a placeholder.
 pub(in crate::te::auto) fn tensor_of<'a>(
     parameters: &[Tensor],
-    bound: &Bound<'a>,
+    bound: &BoundTensors<'a>,
     tensor: &Tensor,
 ) -> Result<&'a DeviceTensor, TeError> {
     let given = bound.tensors.get(place_of(parameters, tensor)?).copied();

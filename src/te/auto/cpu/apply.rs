@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::compile::Results;
 use super::elements::Along;
-use super::job::Job;
-use super::machine::{At, PointLoop, Rows};
-use super::memory::{Block, Run, Target, decode, origin, read, runs};
+use super::machine::{At, LoopOutputs, PointLoop};
+use super::memory::{LaneRun, MemoryRows, StoreTarget, decode, origin, read, runs};
+use super::reduce_job::Job;
 use super::registers::{LANES, Registers};
 use crate::lane::Register;
 use crate::te::auto::bind::iteration_space::LoopLevel;
@@ -93,7 +93,7 @@ impl Job {
                 let (outer, inner) = (&run.index[..], &[elements.start][..]);
                 let kept = run.lane * all + elements.start as usize;
                 let at = At { outer, inner, strip: 0, uniform: run.lane, cyclic: 0, kept };
-                let rows = Rows { count: run.count, uniform: 1, cyclic: 0, kept: all };
+                let rows = LoopOutputs { count: run.count, uniform: 1, cyclic: 0, kept: all };
                 // SAFETY: the caller's promise.
                 unsafe { code.run_rows((&self.elements[2], &self.outputs), registers, at, count, rows) };
             }
@@ -121,15 +121,22 @@ impl Job {
     ///
     /// # Safety
     /// The conditions of [`Job::apply`].
-    unsafe fn take_kept(&self, registers: &mut Registers, place: usize, to: Register, along: &[Run], inner: &[i64]) {
+    unsafe fn take_kept(
+        &self,
+        registers: &mut Registers,
+        place: usize,
+        to: Register,
+        along: &[LaneRun],
+        inner: &[i64],
+    ) {
         let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
             levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
         };
         for run in along {
             let first = offset(&self.outer, &run.index) + offset(&self.inner, inner);
-            let Target { element, address, step, .. } = self.outputs[place].target(first, 1);
+            let StoreTarget { element, address, step, .. } = self.outputs[place].target(first, 1);
             // SAFETY: the points are within the output's shape; the caller's promise.
-            unsafe { read(registers, to, run.lane, &Block::row(element, address, run.count, step)) };
+            unsafe { read(registers, to, run.lane, &MemoryRows::row(element, address, run.count, step)) };
         }
     }
 

@@ -1,10 +1,10 @@
 //! Compiles a reduction's expressions to steps.
 
-use super::fold::Combine;
+use super::fold_memory::Combine;
 use super::program::{Program, class_of};
 use super::reused::ReusedValue;
 use crate::expr::Op;
-use crate::lane::{Operation, Register, Step};
+use crate::lane::{LaneStep, Operation, Register};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::error::TeError;
@@ -12,7 +12,7 @@ use crate::te::expr::expression::Expr;
 
 /// The steps that compute some outputs, and the number and register of each.
 pub(in crate::te::auto) struct Results {
-    pub(in crate::te::auto) steps: Vec<Step>,
+    pub(in crate::te::auto) steps: Vec<LaneStep>,
     pub(in crate::te::auto) results: Vec<(usize, Register)>,
 }
 
@@ -24,12 +24,12 @@ impl Results {
 }
 
 /// Steps, and the registers of their results.
-pub(in crate::te::auto) type Part = (Vec<Step>, Vec<Register>);
+pub(in crate::te::auto) type Part = (Vec<LaneStep>, Vec<Register>);
 
 /// The compiled parts of a reduction.
-pub(in crate::te::auto) struct Code {
+pub(in crate::te::auto) struct ReductionCode {
     /// The values of a point.
-    pub(in crate::te::auto) source: (Vec<Step>, Vec<Register>),
+    pub(in crate::te::auto) source: (Vec<LaneStep>, Vec<Register>),
     /// Whether a point counts; `None` if every point does.
     pub(in crate::te::auto) condition: Option<Register>,
     /// Combines `left` with a point.
@@ -53,7 +53,7 @@ pub(in crate::te::auto) struct Code {
 }
 
 /// Lets the variables of a pass's totals stand for the registers that hold them in the end. Call it before what uses totals
-/// is compiled: the indices and conditions of reads, and [`Code`].
+/// is compiled: the indices and conditions of reads, and [`ReductionCode`].
 pub(in crate::te::auto) fn name_totals(program: &mut Program, pass: &Pass) {
     for (total, left) in pass.total.iter().zip(&pass.left) {
         let register = program.variable(*left);
@@ -61,7 +61,7 @@ pub(in crate::te::auto) fn name_totals(program: &mut Program, pass: &Pass) {
     }
 }
 
-impl Code {
+impl ReductionCode {
     /// The totals must have [names](name_totals).
     pub(in crate::te::auto) fn new(
         program: &mut Program,
@@ -129,7 +129,7 @@ impl Code {
 }
 
 /// Products that are added.
-impl Code {
+impl ReductionCode {
     /// Lets a product and the addition of it to a total, if nothing else needs the product, be one operation, which rounds
     /// once.
     pub(super) fn round_products_once(&mut self) {
@@ -141,11 +141,11 @@ impl Code {
                 continue;
             }
             let is_alone = |x: Register| {
-                let steps = source.iter().chain(accumulate.iter()).flat_map(Step::operands);
+                let steps = source.iter().chain(accumulate.iter()).flat_map(LaneStep::operands);
                 steps.chain(results.iter()).chain(condition.iter()).filter(|used| **used == x).count() == 1
             };
             let product = |x: Register| {
-                let is_it = |step: &Step| step.to == x && step.operation == Operation::Apply(Op::Mul);
+                let is_it = |step: &LaneStep| step.to == x && step.operation == Operation::Apply(Op::Mul);
                 source.iter().position(is_it).filter(|_| is_alone(x))
             };
             let Some((place, rest)) = product(b).map(|place| (place, a)).or_else(|| Some((product(a)?, b))) else {
@@ -155,7 +155,7 @@ impl Code {
             points.retain(|point| *point != product.to);
             points.extend(product.operands());
             let &[x, y] = product.operands() else { continue };
-            accumulate[at] = Step::new(Operation::Apply(Op::Fma), sum.to, &[x, y, rest]);
+            accumulate[at] = LaneStep::new(Operation::Apply(Op::Fma), sum.to, &[x, y, rest]);
             self.combines = None;
         }
     }
@@ -166,7 +166,8 @@ fn combines((steps, results): &Part, left: &[Register], point: &[Register]) -> O
     if steps.len() != results.len() {
         return None;
     }
-    let own = |((step, result), (left, point)): ((&Step, &Register), (&Register, &Register))| match step.operands() {
+    let own = |((step, result), (left, point)): ((&LaneStep, &Register), (&Register, &Register))| match step.operands()
+    {
         [a, b] if step.to == *result && ((a, b) == (left, point) || (a, b) == (point, left)) => {
             Combine::of(step.operation)
         }

@@ -3,11 +3,11 @@
 use epilogue_runtime::{DeviceTensor, Site};
 use smallvec::SmallVec;
 
-use super::memory::{Block, Run, read};
+use super::memory::{LaneRun, MemoryRows, read};
 use super::program::Program;
 use super::registers::{Registers, by_class};
 use crate::ElementType;
-use crate::lane::{Class, Register, Step};
+use crate::lane::{Class, LaneStep, Register};
 use crate::te::arith::Linear;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::Read;
@@ -18,7 +18,7 @@ use crate::te::expr::var::Var;
 /// A read at computed indices.
 pub(super) struct Computed {
     /// The steps that compute the guard and the indices.
-    steps: Vec<Step>,
+    steps: Vec<LaneStep>,
     guard: Option<Register>,
     indices: Vec<Register>,
     /// The tensor's extents and strides, by dimension.
@@ -39,19 +39,19 @@ struct Row {
 
 /// The elements of a read: its type, the tensor's first element, and the register that gets them.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
+pub(super) struct GatherTarget {
     pub(super) to: Register,
     pub(super) element: ElementType,
     pub(super) address: u64,
 }
 
-impl Target {
+impl GatherTarget {
     /// # Safety
     /// The elements must be within the tensor, which nobody else may write during the call.
     unsafe fn read(self, registers: &mut Registers, lane: usize, offset: i64, count: usize, step: i64) {
         let address = self.at(offset);
         // SAFETY: the caller's promise.
-        unsafe { read(registers, self.to, lane, &Block::row(self.element, address, count, step)) };
+        unsafe { read(registers, self.to, lane, &MemoryRows::row(self.element, address, count, step)) };
     }
 
     const fn at(self, offset: i64) -> u64 {
@@ -90,7 +90,12 @@ impl Computed {
     ///
     /// # Safety
     /// Nobody else may write the tensor during the call.
-    pub(super) unsafe fn fill(&self, registers: &mut Registers, target: Target, count: usize) -> Result<(), TeError> {
+    pub(super) unsafe fn fill(
+        &self,
+        registers: &mut Registers,
+        target: GatherTarget,
+        count: usize,
+    ) -> Result<(), TeError> {
         registers.run(&self.steps, count)?;
         let is_guarded = self.guard.is_some_and(|guard| registers.get::<i32>(guard)[..count].contains(&0));
         let Some(offsets) = self.offsets(registers, count).filter(|_| !is_guarded) else {
@@ -114,8 +119,8 @@ impl Computed {
     pub(super) unsafe fn fill_runs(
         &self,
         registers: &mut Registers,
-        target: Target,
-        runs: &[Run],
+        target: GatherTarget,
+        runs: &[LaneRun],
         count: usize,
     ) -> Result<(), TeError> {
         let Some(row) = &self.row else {
@@ -138,7 +143,7 @@ impl Computed {
     pub(super) unsafe fn choose(
         &self,
         registers: &mut Registers,
-        target: Target,
+        target: GatherTarget,
         count: usize,
     ) -> Result<Option<u64>, TeError> {
         let Some(row) = &self.row else { return Ok(None) };
@@ -197,7 +202,12 @@ impl Computed {
     ///
     /// # Safety
     /// Nobody else may write the tensor during the call.
-    unsafe fn fill_lane_by_lane(&self, registers: &mut Registers, target: Target, count: usize) -> Result<(), TeError> {
+    unsafe fn fill_lane_by_lane(
+        &self,
+        registers: &mut Registers,
+        target: GatherTarget,
+        count: usize,
+    ) -> Result<(), TeError> {
         for lane in 0..count {
             if self.guard.is_some_and(|guard| registers.get::<i32>(guard)[lane] == 0) {
                 by_class!(target.to.class, T => registers.get_mut::<T>(target.to)[lane] = T::default());

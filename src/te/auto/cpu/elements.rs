@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::computed::{Computed, Target};
-use super::memory::{Block, Run, decode, origin, read, runs};
+use super::computed::{Computed, GatherTarget};
+use super::memory::{LaneRun, MemoryRows, decode, origin, read, runs};
 use super::program::Program;
 use super::registers::Registers;
 use crate::ElementType;
 use crate::lane::{Class, Register};
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space};
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::{LoweringError, TeError};
@@ -60,16 +60,16 @@ pub(in crate::te::auto) struct Affine {
 #[derive(Clone, Copy)]
 pub(in crate::te::auto) enum Along<'a> {
     /// Inner points, in runs, of the outer point with these indices.
-    Inner(&'a [i64], &'a [Run]),
+    Inner(&'a [i64], &'a [LaneRun]),
     /// Outer points, in runs, of the inner point with these indices.
-    Outer(&'a [Run], &'a [i64]),
+    Outer(&'a [LaneRun], &'a [i64]),
     /// Points of the only inner loop at a constant distance from each other, of the outer point with these indices.
-    Every(&'a [i64], &'a [Run], i64),
+    Every(&'a [i64], &'a [LaneRun], i64),
 }
 
 impl Part {
-    const fn target(&self) -> Target {
-        Target { to: self.to, element: self.element, address: self.address }
+    const fn target(&self) -> GatherTarget {
+        GatherTarget { to: self.to, element: self.element, address: self.address }
     }
 }
 
@@ -92,7 +92,7 @@ impl Elements {
         used: &[bool],
         (outer, inner): (&Loops, &Loops),
         parameters: &[Tensor],
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
     ) -> Result<Self, TeError> {
         let (outer, inner) = (Arc::clone(outer), Arc::clone(inner));
         let mut elements = Self { outer, inner, parts: Vec::new(), axes: Vec::new() };
@@ -208,7 +208,7 @@ impl Elements {
         outer: &[i64],
         count: usize,
     ) -> Result<SmallVec<[(usize, u64); 4]>, TeError> {
-        let (first, mut addresses) = ([Run { lane: 0, count: 1, index: origin(&self.inner) }], SmallVec::new());
+        let (first, mut addresses) = ([LaneRun { lane: 0, count: 1, index: origin(&self.inner) }], SmallVec::new());
         let along = Along::Inner(outer, &first);
         for (register, axis, least) in &self.axes {
             self.fill_axis(registers, *register, *axis, *least, along);
@@ -345,7 +345,7 @@ impl Elements {
             let at = (still + offset(moving, &run.index)) * part.element.size() as i64;
             let address = part.address.wrapping_add_signed(at);
             // SAFETY: the caller's promise.
-            unsafe { read(registers, part.to, run.lane, &Block::row(part.element, address, run.count, step)) };
+            unsafe { read(registers, part.to, run.lane, &MemoryRows::row(part.element, address, run.count, step)) };
         }
     }
 }
@@ -426,8 +426,8 @@ impl Elements {
         for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_invariant(*to) == invariant) {
             for output in 0..side.outputs {
                 let outer = decode(&self.outer, side.output + output as i64);
-                let shift = |run: &Run| Run { lane: run.lane + output * side.lanes, ..run.clone() };
-                let own: SmallVec<[Run; 2]> = own.iter().map(shift).collect();
+                let shift = |run: &LaneRun| LaneRun { lane: run.lane + output * side.lanes, ..run.clone() };
+                let own: SmallVec<[LaneRun; 2]> = own.iter().map(shift).collect();
                 self.fill_axis(registers, *register, *axis, *least, Along::Inner(&outer, &own));
             }
         }
@@ -442,7 +442,7 @@ impl Elements {
             for outputs in &along {
                 for run in &own {
                     let at = offset(&self.outer, &outputs.index) + offset(&self.inner, &run.index);
-                    let block = Block {
+                    let block = MemoryRows {
                         element: part.element,
                         address: part.address.wrapping_add_signed(at * part.element.size() as i64),
                         count: run.count,

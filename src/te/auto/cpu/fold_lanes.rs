@@ -1,6 +1,6 @@
 //! Combines lanes with each other.
 
-use super::fold::{BLOCK, Combine, Combined, by_combine};
+use super::fold_memory::{BLOCK, Combine, Combined, by_combine};
 use super::registers::{Registers, by_class};
 use crate::lane::{Class, Register};
 use crate::simd::{Vectorised, dispatch};

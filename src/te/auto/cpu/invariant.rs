@@ -3,13 +3,13 @@
 
 use super::elements::Elements;
 use super::program::Program;
-use crate::lane::{Register, Step};
+use crate::lane::{LaneStep, Register};
 
 /// The steps that compute something for every element of an output, separated by whether they are loop-invariant.
 pub(in crate::te::auto) struct InvariantSteps {
     /// The steps whose operands are the same for all elements of an output.
-    pub(in crate::te::auto) once: Vec<Step>,
-    pub(in crate::te::auto) each: Vec<Step>,
+    pub(in crate::te::auto) once: Vec<LaneStep>,
+    pub(in crate::te::auto) each: Vec<LaneStep>,
     /// The registers whose value is copied to all lanes of an output before `each`, unless all lanes are filled before
     /// `once`.
     pub(in crate::te::auto) spread: Vec<Register>,
@@ -18,7 +18,7 @@ pub(in crate::te::auto) struct InvariantSteps {
 impl InvariantSteps {
     /// `None` if a read has computed indices, because its steps need all lanes. `totals` are the same for all elements.
     pub(in crate::te::auto) fn of(
-        steps: &[Step],
+        steps: &[LaneStep],
         results: &[Register],
         program: &Program,
         totals: &[Register],
@@ -29,7 +29,7 @@ impl InvariantSteps {
 
     /// [`of`](Self::of), but indices may choose the rows that are read.
     pub(in crate::te::auto) fn of_rows(
-        steps: &[Step],
+        steps: &[LaneStep],
         results: &[Register],
         program: &Program,
         totals: &[Register],
@@ -50,7 +50,7 @@ impl InvariantSteps {
             }
         }
         let mut spread = Vec::new();
-        for register in each.iter().flat_map(Step::operands).chain(results).copied() {
+        for register in each.iter().flat_map(LaneStep::operands).chain(results).copied() {
             if (invariant.contains(&register) || elements.is_invariant(register)) && !spread.contains(&register) {
                 spread.push(register);
             }

@@ -5,21 +5,21 @@ use std::sync::{Arc, Mutex};
 use epilogue_runtime::{DeviceTensor, HostAccess};
 use smallvec::SmallVec;
 
-use super::job::Task;
 use super::map::Map;
-pub(in crate::te::auto) use super::passes::Chain;
+pub(in crate::te::auto) use super::reduce_chain::Chain;
+use super::reduce_job::Task;
 pub(in crate::te::auto) use super::scan::Scan;
 use crate::exhaustion;
 use crate::simd::stream;
 use crate::sync::lock;
-use crate::te::auto::bind::arguments::{Bound, Layout, Sizes};
+use crate::te::auto::bind::arguments::{BoundTensors, Sizes, TensorPlace};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::TeError;
 use crate::te::expr::var::Var;
 
 /// A map, reductions or a scan, compiled for the shapes of a run.
-pub(in crate::te::auto) struct Made {
+pub(in crate::te::auto) struct MadeKernel {
     work: Work,
     /// Memory that belongs to this work alone, for intermediate tensors between reductions.
     _intermediates: Vec<DeviceTensor>,
@@ -32,7 +32,7 @@ enum Work {
     Chain(Box<Chain>, Vec<Vec<TensorOrigin>>),
 }
 
-impl Made {
+impl MadeKernel {
     pub(in crate::te::auto) fn map(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
         Ok(Self { work: Work::Map(Box::new(Map::new(task, order)?)), _intermediates: Vec::new() })
     }
@@ -81,7 +81,7 @@ impl Made {
     }
 
     /// Runs on the tensors that it was made for, or moved to last. The last `outputs` tensors are written.
-    pub(in crate::te::auto) fn run(&mut self, bound: &Bound<'_>, outputs: usize) -> Result<(), TeError> {
+    pub(in crate::te::auto) fn run(&mut self, bound: &BoundTensors<'_>, outputs: usize) -> Result<(), TeError> {
         let (reads, writes) = bound.tensors.split_at(bound.tensors.len() - outputs);
         let access = HostAccess::lock(reads, writes)?;
         // SAFETY: the locks keep everyone else out, outputs overlap nothing, and intermediate memory belongs to this
@@ -121,10 +121,10 @@ pub(in crate::te::auto) struct CodeCache(Mutex<Option<Box<Cached>>>);
 pub(in crate::te::auto) struct Cached {
     sizes: Sizes,
     /// Its tensors, where the code accesses them now.
-    tensors: Vec<Layout>,
+    tensors: Vec<TensorPlace>,
     /// The addresses of its reads, if the code serves several steps.
     reads: Vec<Option<u64>>,
-    made: Made,
+    made: MadeKernel,
     /// The choice in words.
     choice: Arc<str>,
 }
@@ -148,7 +148,7 @@ const ALIGNED: u64 = stream::LINE as u64;
 impl CodeCache {
     /// Takes out what is kept if it fits the shapes of this run, and moves it to this run's tensors. `step` is a size that
     /// may differ nevertheless.
-    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&AtStep>) -> Option<Box<Cached>> {
+    pub(in crate::te::auto) fn take(&self, bound: &BoundTensors<'_>, step: Option<&AtStep>) -> Option<Box<Cached>> {
         let mut cached = lock(&self.0).take()?;
         cached.moves(bound, step)?;
         Some(cached)
@@ -159,7 +159,7 @@ impl CodeCache {
     pub(in crate::te::auto) fn run(
         &self,
         mut code: Box<Cached>,
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
         outputs: usize,
     ) -> Result<Arc<str>, TeError> {
         code.made.run(bound, outputs)?;
@@ -175,10 +175,10 @@ impl CodeCache {
 
 impl Cached {
     /// Code that was made for these tensors, at this step. (It is more than a kilobyte, and handed on by every run.)
-    pub(in crate::te::auto) fn new(bound: &Bound<'_>, step: Option<&AtStep>, made: Made) -> Box<Self> {
+    pub(in crate::te::auto) fn new(bound: &BoundTensors<'_>, step: Option<&AtStep>, made: MadeKernel) -> Box<Self> {
         Box::new(Self {
             sizes: bound.sizes.clone(),
-            tensors: bound.tensors.iter().map(|tensor| Layout::of(tensor)).collect(),
+            tensors: bound.tensors.iter().map(|tensor| TensorPlace::of(tensor)).collect(),
             reads: step.map_or(Vec::new(), AtStep::addresses),
             choice: made.describe().into(),
             made,
@@ -186,7 +186,7 @@ impl Cached {
     }
 
     /// Moves the code to the tensors of a run of the same shapes, if it can be.
-    fn moves(&mut self, bound: &Bound<'_>, step: Option<&AtStep>) -> Option<()> {
+    fn moves(&mut self, bound: &BoundTensors<'_>, step: Option<&AtStep>) -> Option<()> {
         let same_sizes = match step {
             Some(step) => self.sizes.equal_but(&bound.sizes, step.number),
             None => self.sizes == bound.sizes,

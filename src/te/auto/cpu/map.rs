@@ -1,18 +1,18 @@
 //! Maps on the CPU: strips of points, computed in parallel.
 
 use super::elements::{Along, Elements, Loops};
-use super::job::{ALONE, Task};
-use super::machine::{At, Awaited, Builder, Moving, PointLoop};
+use super::machine::{At, Awaited, LoopBuilder, Moving, PointLoop};
 use super::memory::{Written, runs, write};
 use super::program::Program;
+use super::reduce_job::{ALONE, Task};
 use super::registers::{LANES, Registers};
-use crate::lane::{Register, Step};
+use crate::lane::{LaneStep, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::bind::iteration_space::points;
 use crate::te::auto::gpu::choose::reduce::choose;
 use crate::te::auto::order::Order;
-use crate::te::auto::pattern::fused::Output;
+use crate::te::auto::pattern::fused::ReductionOutput;
 use crate::te::error::TeError;
 
 /// The least number of points of a task, and of a strip that doesn't pass through registers.
@@ -23,7 +23,7 @@ pub(in crate::te::auto) struct Map {
     inner: Loops,
     program: Program,
     elements: Elements,
-    steps: Vec<Step>,
+    steps: Vec<LaneStep>,
     results: Vec<Register>,
     outputs: Vec<Written>,
     machine: Option<PointLoop>,
@@ -41,7 +41,7 @@ impl Map {
         let mut program = Program::new(tuning);
         let loops = (&[][..].into(), &inner);
         let elements = Elements::new(&mut program, &reduction.axes, reads, all, space, used, loops, parameters, bound)?;
-        let value = |output: &Output| program.value(&output.value, &bound.sizes);
+        let value = |output: &ReductionOutput| program.value(&output.value, &bound.sizes);
         let results: Vec<Register> = reduction.outputs.iter().map(value).collect::<Result<_, _>>()?;
         let steps = program.take_steps();
         let outputs = Written::all(bound, &space.outputs, tuning.stores);
@@ -52,7 +52,7 @@ impl Map {
 
     /// The steps of a strip as machine code.
     fn compiled(&self) -> Option<PointLoop> {
-        let mut builder = Builder::new(&self.program, &self.elements, Moving::Inner).gathering();
+        let mut builder = LoopBuilder::new(&self.program, &self.elements, Moving::Inner).gathering();
         builder.steps(&self.steps)?;
         for (place, (output, result)) in self.outputs.iter().zip(&self.results).enumerate() {
             builder.write(*result, place, output, &self.steps)?;

@@ -10,13 +10,13 @@ use crate::lane::Register;
 use crate::lane::element::{E4M3, E5M2};
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Steps};
 use crate::tuning::Stores;
 
 /// Lanes that are consecutive along the last of some loops: the first lane, how many, and the first lane's indices.
 #[derive(Clone)]
-pub(in crate::te::auto) struct Run {
+pub(in crate::te::auto) struct LaneRun {
     pub(in crate::te::auto) lane: usize,
     pub(in crate::te::auto) count: usize,
     pub(in crate::te::auto) index: SmallVec<[i64; 4]>,
@@ -24,19 +24,19 @@ pub(in crate::te::auto) struct Run {
 
 /// The runs of `count` points from `first` on.
 #[inline]
-pub(in crate::te::auto) fn runs(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[Run; 2]> {
+pub(in crate::te::auto) fn runs(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[LaneRun; 2]> {
     // With one loop, no division is needed.
     if levels.len() <= 1 {
         let mut runs = SmallVec::new();
         if count > 0 {
-            runs.push(Run { lane: 0, count, index: SmallVec::from_buf_and_len([first, 0, 0, 0], levels.len()) });
+            runs.push(LaneRun { lane: 0, count, index: SmallVec::from_buf_and_len([first, 0, 0, 0], levels.len()) });
         }
         return runs;
     }
     runs_of_several(levels, first, count)
 }
 
-fn runs_of_several(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[Run; 2]> {
+fn runs_of_several(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[LaneRun; 2]> {
     let mut runs = SmallVec::new();
     let mut lane = 0;
     while lane < count {
@@ -46,7 +46,7 @@ fn runs_of_several(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[
             _ => 1,
         };
         let run = left.min(count - lane);
-        runs.push(Run { lane, count: run, index });
+        runs.push(LaneRun { lane, count: run, index });
         lane += run;
     }
     runs
@@ -75,7 +75,7 @@ pub(in crate::te::auto) fn decode(levels: &[LoopLevel], point: i64) -> SmallVec<
 
 /// Elements in memory, in rows; neighbours in a row are `step` elements apart.
 #[derive(Clone, Copy)]
-pub(in crate::te::auto) struct Block {
+pub(in crate::te::auto) struct MemoryRows {
     pub(in crate::te::auto) element: ElementType,
     pub(in crate::te::auto) address: u64,
     /// Number of elements in a row.
@@ -88,7 +88,7 @@ pub(in crate::te::auto) struct Block {
     pub(in crate::te::auto) apart: usize,
 }
 
-impl Block {
+impl MemoryRows {
     /// A block of one row.
     pub(in crate::te::auto) const fn row(element: ElementType, address: u64, count: usize, step: i64) -> Self {
         Self { element, address, count, step, rows: 1, row_step: 0, apart: count }
@@ -99,7 +99,7 @@ impl Block {
 ///
 /// # Safety
 /// All its elements must be readable and aligned to the element type, and nobody else may write them during the call.
-pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
+pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, lane: usize, block: &MemoryRows) {
     // SAFETY: the caller's promise, passed on.
     unsafe {
         match block.element {
@@ -119,7 +119,12 @@ pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, 
 
 /// # Safety
 /// The conditions of [`read`].
-unsafe fn gather<T: Widen<L>, L: RegisterLane>(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
+unsafe fn gather<T: Widen<L>, L: RegisterLane>(
+    registers: &mut Registers,
+    to: Register,
+    lane: usize,
+    block: &MemoryRows,
+) {
     let from = block.address as *const T;
     let lanes = &mut registers.get_mut::<L>(to)[lane..];
     if block.step == 1 && block.count > 1 {
@@ -144,7 +149,7 @@ unsafe fn gather<T: Widen<L>, L: RegisterLane>(registers: &mut Registers, to: Re
 
 /// Where lanes are written: to elements `step` apart.
 #[derive(Clone, Copy)]
-pub(in crate::te::auto) struct Target {
+pub(in crate::te::auto) struct StoreTarget {
     pub(in crate::te::auto) element: ElementType,
     pub(in crate::te::auto) address: u64,
     pub(in crate::te::auto) step: i64,
@@ -157,7 +162,13 @@ pub(in crate::te::auto) struct Target {
 /// # Safety
 /// All these elements must be writable and aligned to the element type, and nobody else may access them during the
 /// call. If they are [`far`](Target::far), nobody may do so until a [`Fence`](stream::Fence) of this thread is dropped.
-pub(in crate::te::auto) unsafe fn write(registers: &Registers, from: Register, lane: usize, count: usize, to: Target) {
+pub(in crate::te::auto) unsafe fn write(
+    registers: &Registers,
+    from: Register,
+    lane: usize,
+    count: usize,
+    to: StoreTarget,
+) {
     // SAFETY: the caller's promise, passed on.
     unsafe {
         match to.element {
@@ -182,7 +193,7 @@ unsafe fn scatter_same<T: RegisterLane>(
     from: Register,
     lane: usize,
     count: usize,
-    target: Target,
+    target: StoreTarget,
 ) {
     if target.step != 1 || !target.is_streamed::<T>(count) {
         // SAFETY: the caller's promise.
@@ -202,7 +213,7 @@ unsafe fn scatter<T: Copy + Default, L: RegisterLane>(
     from: Register,
     lane: usize,
     count: usize,
-    target: Target,
+    target: StoreTarget,
     narrow: impl Fn(L) -> T,
 ) {
     let (to, lanes) = (target.address as *mut T, &registers.get::<L>(from)[lane..lane + count]);
@@ -234,7 +245,7 @@ unsafe fn scatter<T: Copy + Default, L: RegisterLane>(
     }
 }
 
-impl Target {
+impl StoreTarget {
     /// Whether this many neighbouring elements are written past the caches: they must be several cache lines.
     const fn is_streamed<T>(&self, count: usize) -> bool {
         self.far && count * size_of::<T>() >= 4 * stream::LINE
@@ -259,7 +270,7 @@ pub(in crate::te::auto) struct Written {
 
 impl Written {
     /// The outputs of a run, which are the last of its arguments.
-    pub(in crate::te::auto) fn all(bound: &Bound<'_>, outputs: &[Steps], stores: Stores) -> Vec<Self> {
+    pub(in crate::te::auto) fn all(bound: &BoundTensors<'_>, outputs: &[Steps], stores: Stores) -> Vec<Self> {
         let bytes = |tensor: &DeviceTensor| tensor.len().saturating_mul(tensor.element_type().size());
         let of_all = bound.tensors.iter().fold(0usize, |all, tensor| all.saturating_add(bytes(tensor)));
         let first = bound.tensors.len() - outputs.len();
@@ -292,9 +303,9 @@ impl Written {
     }
 
     /// The elements `step` apart, beginning `offset` elements after the first one.
-    pub(in crate::te::auto) const fn target(&self, offset: i64, step: i64) -> Target {
+    pub(in crate::te::auto) const fn target(&self, offset: i64, step: i64) -> StoreTarget {
         let address = self.address.wrapping_add_signed(offset * self.element.size() as i64);
-        Target { element: self.element, address, step, far: self.far }
+        StoreTarget { element: self.element, address, step, far: self.far }
     }
 }
 
@@ -302,7 +313,7 @@ struct Gather<'a, T, L> {
     lanes: &'a mut [L],
     from: *const T,
     /// Rows in which elements are neighbours.
-    block: &'a Block,
+    block: &'a MemoryRows,
 }
 
 impl<T: Widen<L>, L: Copy> Vectorised for Gather<'_, T, L> {

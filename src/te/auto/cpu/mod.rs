@@ -8,8 +8,8 @@
 //!
 //! # Reductions: which code is taken
 //!
-//! A reduction is compiled for the shapes of a run as a [`Job`](job::Job); reductions that follow each other are a
-//! [`Chain`](passes::Chain). A job first gets its [`Tree`](tree::Tree). The tree fixes the lanes, and so the order of
+//! A reduction is compiled for the shapes of a run as a [`Job`](reduce_job::Job); reductions that follow each other are a
+//! [`Chain`](reduce_chain::Chain). A job first gets its [`Tree`](reduce_tree::Tree). The tree fixes the lanes, and so the order of
 //! combination. It depends on shapes, strides and the reduction, not on threads. The code below keeps this order, so
 //! strips and machine code give the same bits.
 //!
@@ -25,52 +25,52 @@
 //! |---|---|---|
 //! | tiles of outputs in registers | `contraction/` | a contraction: operands share some axes only |
 //! | one loop over rows, in machine code | `machine/whole_rows.rs` | lanes are elements of one output, unordered and in one part. All reductions have the same rows and are sums, products, minima or maxima. There are several of them, or elements are computed: an exponential before, a quotient after. No index depends on an earlier result |
-//! | a walk down columns, in machine code | `columns.rs`, `machine/walk.rs` | lanes are outputs, and all steps have vector instructions. Elements are computed, or reductions share strips of outputs |
-//! | rows of memory, straight into lanes | `direct/`, `fold.rs` | sums, products, minima or maxima of elements as they are in memory |
-//! | search for an extreme | `extreme.rs`, `compared.rs` | argmax or argmin of contiguous elements; lanes are not outputs |
-//! | strips of neighbouring outputs | `reduce.rs` | lanes are outputs |
-//! | strips that outputs share | `rows.rs` | an output has few lanes, one part and no order; reads are affine; no step can fail or has a condition |
-//! | strips of one output | `reduce.rs` | always |
+//! | a walk down columns, in machine code | `reduce_columns.rs`, `machine/walk.rs` | lanes are outputs, and all steps have vector instructions. Elements are computed, or reductions share strips of outputs |
+//! | rows of memory, straight into lanes | `reduce_in_memory/`, `fold_memory.rs` | sums, products, minima or maxima of elements as they are in memory |
+//! | search for an extreme | `reduce_argmax.rs`, `fold_by_comparison.rs` | argmax or argmin of contiguous elements; lanes are not outputs |
+//! | strips of neighbouring outputs | `reduce_strips.rs` | lanes are outputs |
+//! | strips that outputs share | `reduce_shared_strips.rs` | an output has few lanes, one part and no order; reads are affine; no step can fail or has a condition |
+//! | strips of one output | `reduce_strips.rs` | always |
 //!
 //! In the last two, one loop in machine code (`machine/of_job.rs`) replaces the strips if it can. If there are few
 //! outputs with many elements, these are cut into parts. Threads combine the parts, and the parts' results are combined
 //! in their order.
 //!
 //! All these combine lanes with each other in `fold_lanes.rs`, and compute outputs of elements in `apply.rs`.
-//! `passes.rs` takes the outputs of a chain block by block, so that their elements stay in a near cache.
+//! `reduce_chain.rs` takes the outputs of a chain block by block, so that their elements stay in a near cache.
 //!
 //! # Safety
 //! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has checked.
 
 mod apply;
-mod columns;
-mod compared;
 mod compile;
 mod computed;
 mod contraction;
-mod direct;
 mod elements;
-mod extreme;
-mod fold;
+mod fold_by_comparison;
 mod fold_lanes;
+mod fold_memory;
 mod invariant;
-mod job;
 mod machine;
 pub(super) mod made;
 mod map;
 mod memory;
-mod passes;
-mod plain;
 mod program;
-mod reduce;
+mod reduce_argmax;
+mod reduce_chain;
+mod reduce_columns;
+mod reduce_in_memory;
+mod reduce_job;
+mod reduce_shared_strips;
+mod reduce_strips;
+mod reduce_tree;
 mod registers;
 mod reused;
-mod rows;
 mod scan;
 mod scan_columns;
-mod tree;
+mod scan_plain;
 
-pub(super) use self::job::Task;
 #[cfg(test)]
 pub(super) use self::machine::{COMPILED, IN_ROWS};
+pub(super) use self::reduce_job::Task;

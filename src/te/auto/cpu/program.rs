@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::ElementType;
 use crate::expr::{Function, Op};
 use crate::lane::function::Inline;
-use crate::lane::{Class, Constant, Operation, Register, Step};
+use crate::lane::{Class, Constant, LaneStep, Operation, Register};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::dtype::DType;
@@ -63,7 +63,7 @@ const fn operation(op: Binary) -> Operation {
 #[derive(Clone, Debug, Default)]
 pub(in crate::te::auto) struct Program {
     pub(in crate::te::auto) tuning: Tuning,
-    pub(in crate::te::auto) steps: Vec<Step>,
+    pub(in crate::te::auto) steps: Vec<LaneStep>,
     /// The number of registers of every class.
     pub(in crate::te::auto) counts: [usize; 4],
     /// The initial values of some registers; no step writes these.
@@ -96,7 +96,7 @@ impl Program {
     /// Adds a step, and gives the register of its result.
     fn step(&mut self, operation: Operation, class: Class, operands: &[Register]) -> Register {
         let to = self.register(class);
-        self.steps.push(Step::new(operation, to, operands));
+        self.steps.push(LaneStep::new(operation, to, operands));
         to
     }
 
@@ -111,7 +111,7 @@ impl Program {
     }
 
     /// Ends the current part and gives its steps. The next part computes its values itself.
-    pub(in crate::te::auto) fn take_steps(&mut self) -> Vec<Step> {
+    pub(in crate::te::auto) fn take_steps(&mut self) -> Vec<LaneStep> {
         self.known.clear();
         self.divided.clear();
         std::mem::take(&mut self.steps)

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::program::Program;
 use crate::lane::scalar::{Lanes, Scalar};
 use crate::lane::strip::compute;
-use crate::lane::{Class, Register, Step};
+use crate::lane::{Class, LaneStep, Register};
 use crate::simd::{Vectorised, dispatch};
 use crate::te::error::TeError;
 
@@ -207,14 +207,14 @@ impl Registers {
     }
 
     /// Runs steps on the first `count` lanes.
-    pub(in crate::te::auto) fn run(&mut self, steps: &[Step], count: usize) -> Result<(), TeError> {
+    pub(in crate::te::auto) fn run(&mut self, steps: &[LaneStep], count: usize) -> Result<(), TeError> {
         for step in steps {
             self.step(step, count)?;
         }
         Ok(())
     }
 
-    fn step(&mut self, step: &Step, count: usize) -> Result<(), TeError> {
+    fn step(&mut self, step: &LaneStep, count: usize) -> Result<(), TeError> {
         by_class!(step.to.class, T => {
             let mut lanes = std::mem::take(&mut T::all_mut(self)[step.to.number]);
             let done = {

@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use super::elements::{Along, Elements, Loops};
-use super::job::ALONE;
-use super::memory::{Run, Written, decode, runs, write};
-use super::plain::{GROUP, HELD, Plain};
+use super::memory::{LaneRun, Written, decode, runs, write};
 use super::program::Program;
+use super::reduce_job::ALONE;
 use super::registers::{LANES, Registers, by_class};
 use super::scan_columns::{CompiledReduction, Results, results};
-use crate::lane::{Class, Register, Step};
+use super::scan_plain::{GROUP, HELD, Plain};
+use crate::lane::{Class, LaneStep, Register};
 use crate::parallel;
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::{Space, points};
 use crate::te::auto::gpu::choose::scan::choose;
 use crate::te::auto::order::Order;
@@ -42,10 +42,10 @@ pub(in crate::te::auto) struct Scan {
     after_elements: Elements,
     begin_elements: Elements,
     components: Vec<Register>,
-    begin: (Vec<Step>, Vec<Register>),
+    begin: (Vec<LaneStep>, Vec<Register>),
     /// For every given step, the outputs of its columns.
     given: Vec<Results>,
-    update: (Vec<Step>, Vec<Register>),
+    update: (Vec<LaneStep>, Vec<Register>),
     /// The outputs of columns.
     outputs: Results,
     /// The reduction over columns, if there is one.
@@ -65,17 +65,17 @@ pub(in crate::te::auto) struct Scan {
 struct Maps {
     /// The entries of the map so far that are kept.
     entries: Vec<Register>,
-    identity: (Vec<Step>, Vec<Register>),
+    identity: (Vec<LaneStep>, Vec<Register>),
     /// The map composed with one more step.
-    compose: (Vec<Step>, Vec<Register>),
+    compose: (Vec<LaneStep>, Vec<Register>),
     /// The state after the map.
-    apply: (Vec<Step>, Vec<Register>),
+    apply: (Vec<LaneStep>, Vec<Register>),
 }
 
 impl Scan {
     pub(in crate::te::auto) fn new(
         pattern: &Recurrence,
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
         space: &Space,
         used: &[bool],
         (order, tuning): (Order, Tuning),
@@ -212,7 +212,12 @@ impl Scan {
 }
 
 impl Maps {
-    fn new(program: &mut Program, map: &LinearMap, pattern: &Recurrence, bound: &Bound<'_>) -> Result<Self, TeError> {
+    fn new(
+        program: &mut Program,
+        map: &LinearMap,
+        pattern: &Recurrence,
+        bound: &BoundTensors<'_>,
+    ) -> Result<Self, TeError> {
         let kept: Vec<Var> = map.map_numbers().iter().map(|_| Var::local("m", map.dtype)).collect();
         let registers: Vec<Register> = kept.iter().map(|var| program.variable(*var)).collect();
         let so_far = map.entries(&kept.into_iter().map(Expr::from).collect::<Vec<_>>());
@@ -409,13 +414,13 @@ impl Scan {
         for lane in (0..count).step_by(reduced) {
             let index = decode(&self.outer, column + lane as i64);
             // SAFETY: the caller's promise.
-            unsafe { self.store_columns(registers, results, &[Run { lane, count: 1, index }], step) };
+            unsafe { self.store_columns(registers, results, &[LaneRun { lane, count: 1, index }], step) };
         }
     }
 
     /// # Safety
     /// The columns' outputs at this step must belong to this task.
-    unsafe fn store_columns(&self, registers: &Registers, results: &[(usize, Register)], along: &[Run], step: i64) {
+    unsafe fn store_columns(&self, registers: &Registers, results: &[(usize, Register)], along: &[LaneRun], step: i64) {
         for (place, register) in results {
             for run in along {
                 let column: i64 = self.outer.iter().zip(&run.index).map(|(level, i)| level.outputs[*place] * i).sum();
@@ -536,11 +541,11 @@ impl Scan {
 }
 
 /// The lanes of the stretches that have this step: the first lane's step, and how many there are.
-fn stretch_steps(stretches: &Range<i64>, step: i64, length: i64, steps: i64) -> Option<(Run, usize)> {
+fn stretch_steps(stretches: &Range<i64>, step: i64, length: i64, steps: i64) -> Option<(LaneRun, usize)> {
     let first = stretches.start * length + step;
     if first >= steps {
         return None;
     }
     let count = ((steps - first + length - 1) / length).min(stretches.end - stretches.start) as usize;
-    Some((Run { lane: 0, count, index: smallvec::smallvec![first] }, count))
+    Some((LaneRun { lane: 0, count, index: smallvec::smallvec![first] }, count))
 }

@@ -4,7 +4,7 @@
 use super::elements::{Along, Elements};
 use super::program::{Program, class_of};
 use super::registers::{Registers, by_class};
-use crate::lane::{Class, Register, Step};
+use crate::lane::{Class, LaneStep, Register};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::gpu::choose::scan::ScanPlan;
 use crate::te::auto::order::Order;
@@ -13,7 +13,7 @@ use crate::te::error::TeError;
 use crate::te::expr::expression::Expr;
 
 /// Steps, and the outputs that they compute.
-pub(in crate::te::auto) type Results = (Vec<Step>, Vec<(usize, Register)>);
+pub(in crate::te::auto) type Results = (Vec<LaneStep>, Vec<(usize, Register)>);
 
 /// The values of the outputs that are, or are not, made of reduced columns: of a computed step, or of a given one.
 pub(in crate::te::auto) fn results(
@@ -32,7 +32,7 @@ pub(in crate::te::auto) fn results(
 
 /// The contribution of every column, the condition under which it counts, and the outputs of the total.
 struct Given {
-    steps: Vec<Step>,
+    steps: Vec<LaneStep>,
     values: Vec<Register>,
     condition: Register,
     /// Reads of outputs whose index or condition depends on the total.
@@ -55,8 +55,8 @@ pub(in crate::te::auto) struct CompiledReduction {
     left: Vec<Register>,
     right: Vec<Register>,
     counts: Register,
-    merge: (Vec<Step>, Vec<Register>),
-    identity: (Vec<Step>, Vec<Register>),
+    merge: (Vec<LaneStep>, Vec<Register>),
+    identity: (Vec<LaneStep>, Vec<Register>),
     /// For every level of the tree, the values that wait for their right neighbour.
     waiting: Vec<Vec<Register>>,
     /// The total, in the lanes of all columns of each group.
@@ -83,7 +83,7 @@ impl CompiledReduction {
         {
             vars.iter().zip(registers).for_each(|(var, register)| program.bind(*var, *register));
         }
-        let all = |program: &mut Program, all: &[Expr]| -> Result<(Vec<Step>, Vec<Register>), TeError> {
+        let all = |program: &mut Program, all: &[Expr]| -> Result<(Vec<LaneStep>, Vec<Register>), TeError> {
             let values = all.iter().map(|x| program.value(x, sizes)).collect::<Result<Vec<_>, _>>()?;
             let values = program.apart(&values);
             Ok((program.take_steps(), values))

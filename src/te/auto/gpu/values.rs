@@ -2,7 +2,7 @@
 
 use super::emit::field::Field;
 use super::emit::loops::Side;
-use crate::te::auto::bind::arguments::{Bound, Sizes};
+use crate::te::auto::bind::arguments::{BoundTensors, Sizes};
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, tensor_of};
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::{RunError, TeError};
@@ -10,8 +10,8 @@ use crate::te::expr::tensor::Tensor;
 use crate::te::expr::var::Var;
 
 /// Computes the values of parameters.
-pub(in crate::te::auto) struct Values<'a> {
-    pub(in crate::te::auto) bound: &'a Bound<'a>,
+pub(in crate::te::auto) struct ParameterValues<'a> {
+    pub(in crate::te::auto) bound: &'a BoundTensors<'a>,
     pub(in crate::te::auto) space: &'a Space,
     pub(in crate::te::auto) outer: &'a [LoopLevel],
     pub(in crate::te::auto) inner: &'a [LoopLevel],
@@ -19,7 +19,7 @@ pub(in crate::te::auto) struct Values<'a> {
     pub(in crate::te::auto) vector: i64,
 }
 
-impl Values<'_> {
+impl ParameterValues<'_> {
     pub(in crate::te::auto) fn of(
         &self,
         field: &Field,

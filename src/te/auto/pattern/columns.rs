@@ -4,9 +4,9 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use super::fused::Reduction;
-use super::passes::{Combination, Found, Member, axes_of, inlined, parts, passes, totals_of};
+use super::passes::{Combination, FoundReduction, Member, axes_of, inlined, parts, passes, totals_of};
 use super::reads::refused;
-use super::recurrence::{ColumnReduction, Output, Recurrence, StateComponents, of_step, reads_backwards};
+use super::recurrence::{ColumnReduction, Recurrence, ScanOutput, StateComponents, of_step, reads_backwards};
 use crate::te::arith::equal;
 use crate::te::error::{LoweringError, TeError};
 use crate::te::expr::axis::Axis;
@@ -28,7 +28,7 @@ impl Recurrence {
     /// than the columns'.
     pub(in crate::te::auto) fn add_column_reduction(
         &mut self,
-        found: &[Found],
+        found: &[FoundReduction],
         operation: &Arc<Operation>,
         states_components: &[StateComponents],
     ) -> Result<(), TeError> {
@@ -126,7 +126,7 @@ impl Recurrence {
         let axes: Vec<usize> = std::iter::once(self.outer()).chain(reduction.kept.iter().copied()).collect();
         if let Some((_, total)) = reduction.known.iter().find(|(known, _)| Arc::ptr_eq(known, output.operation())) {
             let value = total[output.value()].into();
-            self.outputs.push(Output { tensor: output.clone(), value, axes, reversed, reduced: true });
+            self.outputs.push(ScanOutput { tensor: output.clone(), value, axes, reversed, reduced: true });
             return Ok(());
         }
         let compute = output.operation().as_compute().filter(|compute| !compute.is_reduction());
@@ -158,7 +158,7 @@ impl Recurrence {
             })
         };
         let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, axes, reversed, reduced: true });
+        self.outputs.push(ScanOutput { tensor: output.clone(), value, axes, reversed, reduced: true });
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::passes::{Combination, Known, Member, axes_of, inlined, parts, passes, reductions, totals_of};
+use super::passes::{Combination, Member, NamedTotals, axes_of, inlined, parts, passes, reductions, totals_of};
 use super::reads::{Reads, refused};
 use crate::te::arith::equal;
 use crate::te::dtype::DType;
@@ -30,7 +30,7 @@ pub(in crate::te::auto) struct Reduction {
     pub(in crate::te::auto) point_reads: usize,
     /// Whether one block takes all elements of an output, even if no later pass rereads them.
     pub(in crate::te::auto) in_one_block: bool,
-    pub(in crate::te::auto) outputs: Vec<Output>,
+    pub(in crate::te::auto) outputs: Vec<ReductionOutput>,
     /// The tensors that are read, in order of first use, then the outputs.
     pub(in crate::te::auto) parameters: Vec<Tensor>,
 }
@@ -60,7 +60,7 @@ pub(in crate::te::auto) struct Pass {
 
 /// An output.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Output {
+pub(in crate::te::auto) struct ReductionOutput {
     pub(in crate::te::auto) tensor: Tensor,
     /// Its value, in terms of the totals and its reads.
     pub(in crate::te::auto) value: Expr,
@@ -87,7 +87,7 @@ impl Reduction {
         };
         let (compute, _) = parts(operation).ok_or_else(|| refused("what is not a reduction"))?;
         let mut reduction = Self::empty(axes_of(operation)?, compute.axes.len());
-        let mut known = Known::new();
+        let mut known = NamedTotals::new();
         for members in passes(&found, &reduction.axes, reduction.outer)? {
             reduction.add_pass(&members, &mut known)?;
         }
@@ -124,7 +124,7 @@ impl Reduction {
         let places: Vec<usize> = (0..reduction.axes.len()).collect();
         for output in outputs {
             pointwise(output)?;
-            reduction.add_computed(output, &places, true, &Known::new())?;
+            reduction.add_computed(output, &places, true, &NamedTotals::new())?;
         }
         reduction.finished()
     }
@@ -164,7 +164,11 @@ impl Reduction {
         self.point_reads = self.reads.list.len();
     }
 
-    pub(in crate::te::auto) fn add_pass(&mut self, members: &[Member<'_>], known: &mut Known) -> Result<(), TeError> {
+    pub(in crate::te::auto) fn add_pass(
+        &mut self,
+        members: &[Member<'_>],
+        known: &mut NamedTotals,
+    ) -> Result<(), TeError> {
         let (axes, outer) = (self.axes.clone(), self.axes[..self.outer].to_vec());
         self.reads.next_part();
         let begin = self.reads.list.len();
@@ -205,17 +209,17 @@ impl Reduction {
     }
 
     /// The expressions of a total.
-    fn collect(&mut self, all: &[Expr], known: &Known) -> Result<Vec<Expr>, TeError> {
+    fn collect(&mut self, all: &[Expr], known: &NamedTotals) -> Result<Vec<Expr>, TeError> {
         let outer = self.axes[..self.outer].to_vec();
         all.iter().map(|x| self.reads.expression(x, &outer, &mut totals(known, &outer))).collect()
     }
 
-    pub(in crate::te::auto) fn add_output(&mut self, output: &Tensor, known: &Known) -> Result<(), TeError> {
+    pub(in crate::te::auto) fn add_output(&mut self, output: &Tensor, known: &NamedTotals) -> Result<(), TeError> {
         let places: Vec<usize> = (0..self.outer).collect();
         let own = known.iter().find(|(operation, _)| Arc::ptr_eq(operation, output.operation()));
         if let Some((_, total)) = own {
             let value = total[output.value()].into();
-            self.outputs.push(Output { tensor: output.clone(), value, of_point: false, places });
+            self.outputs.push(ReductionOutput { tensor: output.clone(), value, of_point: false, places });
             return Ok(());
         }
         self.add_computed(output, &places, false, known)
@@ -223,7 +227,7 @@ impl Reduction {
 
     /// Adds an output with an element for every point. Some of its axes are those of the totals; the others are the
     /// reduced ones, in order.
-    fn add_point_output(&mut self, output: &Tensor, known: &Known) -> Result<(), TeError> {
+    fn add_point_output(&mut self, output: &Tensor, known: &NamedTotals) -> Result<(), TeError> {
         let compute = computation(output)?;
         let mut places: Vec<Option<usize>> = vec![None; compute.axes.len()];
         inlined(&compute.body[output.value()]).visit(&mut |x| {
@@ -256,7 +260,7 @@ impl Reduction {
         output: &Tensor,
         places: &[usize],
         of_point: bool,
-        known: &Known,
+        known: &NamedTotals,
     ) -> Result<(), TeError> {
         let compute = computation(output)?;
         let outer = self.axes[..self.outer].to_vec();
@@ -280,7 +284,7 @@ impl Reduction {
         let body = compute.body[output.value()].substitute(&replace);
         let all = if of_point { self.axes.to_vec() } else { outer.clone() };
         let value = self.reads.expression(&body, &all, &mut totals(known, &outer))?;
-        self.outputs.push(Output { tensor: output.clone(), value, of_point, places: places.to_vec() });
+        self.outputs.push(ReductionOutput { tensor: output.clone(), value, of_point, places: places.to_vec() });
         Ok(())
     }
 
@@ -332,7 +336,7 @@ impl Pass {
 
 /// Replaces reads of known reductions, at the kernel's own indices, by their totals.
 fn totals<'a>(
-    known: &'a Known,
+    known: &'a NamedTotals,
     outer: &'a [Axis],
 ) -> impl FnMut(&Tensor, &[Expr]) -> Option<Result<Expr, TeError>> + 'a {
     move |tensor, indices| {

@@ -20,7 +20,7 @@ pub(in crate::te::auto) enum Semiring {
 
 /// An entry of a map: the zero or one of its semiring, or a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::te::auto) enum Entry {
+pub(in crate::te::auto) enum MapEntry {
     Zero,
     One,
     Value(Expr),
@@ -30,7 +30,7 @@ pub(in crate::te::auto) enum Entry {
 
 /// The value of an entry in every composition of steps, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) enum Shape {
+pub(in crate::te::auto) enum EntryShape {
     Zero,
     One,
     /// A value.
@@ -44,14 +44,14 @@ pub(in crate::te::auto) enum Shape {
 pub(in crate::te::auto) struct LinearMap {
     pub(in crate::te::auto) ring: Semiring,
     pub(in crate::te::auto) dtype: DType,
-    pub(in crate::te::auto) rows: Vec<Row>,
+    pub(in crate::te::auto) rows: Vec<MapRow>,
 }
 
 /// One component: a coefficient for every old component, and a constant.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::te::auto) struct Row {
-    pub(in crate::te::auto) coefficients: Vec<Entry>,
-    pub(in crate::te::auto) constant: Entry,
+pub(in crate::te::auto) struct MapRow {
+    pub(in crate::te::auto) coefficients: Vec<MapEntry>,
+    pub(in crate::te::auto) constant: MapEntry,
 }
 
 /// A number that represents a part of a map at run time.
@@ -63,7 +63,7 @@ pub(in crate::te::auto) struct MapNumber {
     pub(in crate::te::auto) gate: bool,
 }
 
-impl Entry {
+impl MapEntry {
     /// The condition under which it is not zero; `None` if it is never zero.
     fn gate(&self) -> Option<Expr> {
         match self {
@@ -83,9 +83,9 @@ impl Entry {
 
 impl Semiring {
     /// The semiring's addition.
-    pub(in crate::te::auto) fn add(self, a: Entry, b: Entry) -> Entry {
+    pub(in crate::te::auto) fn add(self, a: MapEntry, b: MapEntry) -> MapEntry {
         match (a, b) {
-            (Entry::Zero, x) | (x, Entry::Zero) => x,
+            (MapEntry::Zero, x) | (x, MapEntry::Zero) => x,
             (a, b) => {
                 let dtype = a.dtype().or_else(|| b.dtype()).unwrap_or(DType::F32);
                 let gate = a.gate().zip(b.gate()).map(|(a, b)| a.or(b));
@@ -101,10 +101,10 @@ impl Semiring {
     }
 
     /// The semiring's multiplication.
-    pub(in crate::te::auto) fn multiply(self, a: Entry, b: Entry) -> Entry {
+    pub(in crate::te::auto) fn multiply(self, a: MapEntry, b: MapEntry) -> MapEntry {
         match (a, b) {
-            (Entry::Zero, _) | (_, Entry::Zero) => Entry::Zero,
-            (Entry::One, x) | (x, Entry::One) => x,
+            (MapEntry::Zero, _) | (_, MapEntry::Zero) => MapEntry::Zero,
+            (MapEntry::One, x) | (x, MapEntry::One) => x,
             (a, b) => {
                 let gate = match (a.gate(), b.gate()) {
                     (Some(a), Some(b)) => Some(a.and(b)),
@@ -119,22 +119,22 @@ impl Semiring {
     }
 
     /// A value that counts where a condition holds; elsewhere it may be anything.
-    pub(in crate::te::auto) fn only_where(self, value: Expr, gate: Option<Expr>) -> Entry {
-        let Some(gate) = gate else { return Entry::Value(value) };
-        let zero = self.value(Entry::Zero, value.dtype());
-        Entry::Gated(gate.select(value, zero), gate)
+    pub(in crate::te::auto) fn only_where(self, value: Expr, gate: Option<Expr>) -> MapEntry {
+        let Some(gate) = gate else { return MapEntry::Value(value) };
+        let zero = self.value(MapEntry::Zero, value.dtype());
+        MapEntry::Gated(gate.select(value, zero), gate)
     }
 
     /// A value that is already the semiring's zero where the condition does not hold.
-    fn gated(value: Expr, gate: Option<Expr>) -> Entry {
+    fn gated(value: Expr, gate: Option<Expr>) -> MapEntry {
         match gate {
-            Some(gate) => Entry::Gated(value, gate),
-            None => Entry::Value(value),
+            Some(gate) => MapEntry::Gated(value, gate),
+            None => MapEntry::Value(value),
         }
     }
 
     /// One of two entries, chosen by a condition.
-    pub(in crate::te::auto) fn select(self, condition: &Expr, a: Entry, b: Entry, dtype: DType) -> Entry {
+    pub(in crate::te::auto) fn select(self, condition: &Expr, a: MapEntry, b: MapEntry, dtype: DType) -> MapEntry {
         if a == b {
             return a;
         }
@@ -142,7 +142,7 @@ impl Semiring {
         let value = condition.select(self.value(a, dtype), self.value(b, dtype));
         // With integers, 0 times any value is 0.
         if !dtype.is_float() {
-            return Entry::Value(value);
+            return MapEntry::Value(value);
         }
         let other = || !condition.clone();
         let either = |a: Expr, b: Expr| match (a.as_int(), b.as_int()) {
@@ -162,23 +162,25 @@ impl Semiring {
     }
 
     /// An entry as a number.
-    pub(in crate::te::auto) fn value(self, entry: Entry, dtype: DType) -> Expr {
+    pub(in crate::te::auto) fn value(self, entry: MapEntry, dtype: DType) -> Expr {
         match (entry, self) {
-            (Entry::Value(x) | Entry::Gated(x, _), _) => x,
-            (Entry::Zero, Self::SumProduct) | (Entry::One, Self::MaxPlus | Self::MinPlus) => Expr::constant(0.0, dtype),
-            (Entry::One, Self::SumProduct) => Expr::constant(1.0, dtype),
-            (Entry::Zero, Self::MaxPlus) => Expr::constant(dtype.least(), dtype),
-            (Entry::Zero, Self::MinPlus) => Expr::constant(dtype.greatest(), dtype),
+            (MapEntry::Value(x) | MapEntry::Gated(x, _), _) => x,
+            (MapEntry::Zero, Self::SumProduct) | (MapEntry::One, Self::MaxPlus | Self::MinPlus) => {
+                Expr::constant(0.0, dtype)
+            }
+            (MapEntry::One, Self::SumProduct) => Expr::constant(1.0, dtype),
+            (MapEntry::Zero, Self::MaxPlus) => Expr::constant(dtype.least(), dtype),
+            (MapEntry::Zero, Self::MinPlus) => Expr::constant(dtype.greatest(), dtype),
         }
     }
 }
 
-impl Row {
-    pub(in crate::te::auto) fn map(self, f: impl Fn(Entry) -> Entry) -> Self {
+impl MapRow {
+    pub(in crate::te::auto) fn map(self, f: impl Fn(MapEntry) -> MapEntry) -> Self {
         Self { coefficients: self.coefficients.into_iter().map(&f).collect(), constant: f(self.constant) }
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
+    fn entries(&self) -> impl Iterator<Item = &MapEntry> {
         self.coefficients.iter().chain([&self.constant])
     }
 }
@@ -186,22 +188,22 @@ impl Row {
 impl LinearMap {
     /// Whether some coefficient is neither zero nor one.
     pub(in crate::te::auto) fn scales(&self) -> bool {
-        self.rows.iter().flat_map(|row| &row.coefficients).any(|entry| !matches!(entry, Entry::Zero | Entry::One))
+        self.rows.iter().flat_map(|row| &row.coefficients).any(|entry| !matches!(entry, MapEntry::Zero | MapEntry::One))
     }
 
     /// The known values of entries in every composition of steps, by rows; a row's constant comes last. Entries that
     /// are always zero or one need not be kept.
-    pub(in crate::te::auto) fn shapes(&self) -> Vec<Vec<Shape>> {
+    pub(in crate::te::auto) fn shapes(&self) -> Vec<Vec<EntryShape>> {
         let step = self.step_shapes();
         let count = self.rows.len();
         // The empty composition counts, too.
-        let unit = |i: usize, j: usize| if i == j { Shape::One } else { Shape::Zero };
-        let join = |a: Shape, b: Shape| if a == b { a } else { Shape::Any };
-        let mut known: Vec<Vec<Shape>> =
+        let unit = |i: usize, j: usize| if i == j { EntryShape::One } else { EntryShape::Zero };
+        let join = |a: EntryShape, b: EntryShape| if a == b { a } else { EntryShape::Any };
+        let mut known: Vec<Vec<EntryShape>> =
             (0..count).map(|i| (0..=count).map(|j| join(step[i][j], unit(i, j))).collect()).collect();
         loop {
             let after = after(&known, &known);
-            let joined: Vec<Vec<Shape>> =
+            let joined: Vec<Vec<EntryShape>> =
                 (0..count).map(|i| (0..=count).map(|j| join(known[i][j], after[i][j])).collect()).collect();
             if joined == known {
                 break;
@@ -210,26 +212,27 @@ impl LinearMap {
         }
         for (i, row) in known.iter_mut().enumerate() {
             for (j, shape) in row.iter_mut().enumerate() {
-                let varies = *shape == Shape::Gated || *shape == Shape::Any && self.comes_and_goes(&step, i, j);
-                *shape = if varies { Shape::Gated } else { *shape };
+                let varies =
+                    *shape == EntryShape::Gated || *shape == EntryShape::Any && self.comes_and_goes(&step, i, j);
+                *shape = if varies { EntryShape::Gated } else { *shape };
             }
         }
         known
     }
 
-    fn step_shapes(&self) -> Vec<Vec<Shape>> {
-        let shape = |entry: &Entry| match entry {
-            Entry::Zero => Shape::Zero,
-            Entry::One => Shape::One,
-            Entry::Value(_) => Shape::Any,
-            Entry::Gated(..) => Shape::Gated,
+    fn step_shapes(&self) -> Vec<Vec<EntryShape>> {
+        let shape = |entry: &MapEntry| match entry {
+            MapEntry::Zero => EntryShape::Zero,
+            MapEntry::One => EntryShape::One,
+            MapEntry::Value(_) => EntryShape::Any,
+            MapEntry::Gated(..) => EntryShape::Gated,
         };
         self.rows.iter().map(|row| row.entries().map(shape).collect()).collect()
     }
 
     /// Whether an entry is zero for infinitely many numbers of steps, but not for all. The first few numbers don't
     /// count: there a zero is treated as a value.
-    fn comes_and_goes(&self, step: &[Vec<Shape>], i: usize, j: usize) -> bool {
+    fn comes_and_goes(&self, step: &[Vec<EntryShape>], i: usize, j: usize) -> bool {
         if !self.dtype.is_float() {
             return false;
         }
@@ -245,14 +248,15 @@ impl LinearMap {
             all.push(next);
         };
         let shapes = || all[cycle..].iter().map(|known| known[i][j]);
-        shapes().any(|s| s == Shape::Gated) || shapes().any(|s| s == Shape::Zero) && shapes().any(|s| s != Shape::Zero)
+        shapes().any(|s| s == EntryShape::Gated)
+            || shapes().any(|s| s == EntryShape::Zero) && shapes().any(|s| s != EntryShape::Zero)
     }
 
     /// The entries of `second` applied after `first`, by rows; a row's constant comes last.
-    pub(in crate::te::auto) fn compose(&self, first: &[Vec<Entry>], second: &[Vec<Entry>]) -> Vec<Vec<Entry>> {
+    pub(in crate::te::auto) fn compose(&self, first: &[Vec<MapEntry>], second: &[Vec<MapEntry>]) -> Vec<Vec<MapEntry>> {
         let count = self.rows.len();
         let entry = |i: usize, j: usize| {
-            let own = if j == count { second[i][count].clone() } else { Entry::Zero };
+            let own = if j == count { second[i][count].clone() } else { MapEntry::Zero };
             let through = (0..count).map(|k| self.ring.multiply(second[i][k].clone(), first[k][j].clone()));
             through.fold(own, |sum, x| self.ring.add(x, sum))
         };
@@ -260,24 +264,24 @@ impl LinearMap {
     }
 
     /// The new components, from a map's entries and the old components.
-    pub(in crate::te::auto) fn apply(&self, map: &[Vec<Entry>], state: &[Expr]) -> Vec<Expr> {
+    pub(in crate::te::auto) fn apply(&self, map: &[Vec<MapEntry>], state: &[Expr]) -> Vec<Expr> {
         let count = self.rows.len();
         let component = |i: usize| {
-            let terms = (0..count).map(|k| self.ring.multiply(map[i][k].clone(), Entry::Value(state[k].clone())));
+            let terms = (0..count).map(|k| self.ring.multiply(map[i][k].clone(), MapEntry::Value(state[k].clone())));
             self.ring.value(terms.fold(map[i][count].clone(), |sum, x| self.ring.add(x, sum)), self.dtype)
         };
         (0..count).map(component).collect()
     }
 
     /// The entries of one step, by rows; a row's constant comes last.
-    pub(in crate::te::auto) fn step(&self) -> Vec<Vec<Entry>> {
+    pub(in crate::te::auto) fn step(&self) -> Vec<Vec<MapEntry>> {
         self.rows.iter().map(|row| row.entries().cloned().collect()).collect()
     }
 
     /// The entries of the identity map.
-    pub(in crate::te::auto) fn unit(&self) -> Vec<Vec<Entry>> {
+    pub(in crate::te::auto) fn unit(&self) -> Vec<Vec<MapEntry>> {
         let count = self.rows.len();
-        (0..count).map(|i| (0..=count).map(|j| if i == j { Entry::One } else { Entry::Zero }).collect()).collect()
+        (0..count).map(|i| (0..=count).map(|j| if i == j { MapEntry::One } else { MapEntry::Zero }).collect()).collect()
     }
 
     /// The numbers that represent a map at run time, in order.
@@ -285,10 +289,10 @@ impl LinearMap {
         let mut numbers = Vec::new();
         for (row, shapes) in self.shapes().into_iter().enumerate() {
             for (column, shape) in shapes.into_iter().enumerate() {
-                if matches!(shape, Shape::Any | Shape::Gated) {
+                if matches!(shape, EntryShape::Any | EntryShape::Gated) {
                     numbers.push(MapNumber { row, column, gate: false });
                 }
-                if shape == Shape::Gated {
+                if shape == EntryShape::Gated {
                     numbers.push(MapNumber { row, column, gate: true });
                 }
             }
@@ -297,23 +301,23 @@ impl LinearMap {
     }
 
     /// The entries of a map, given a number for each of [`LinearMap::map_numbers`].
-    pub(in crate::te::auto) fn entries(&self, numbers: &[Expr]) -> Vec<Vec<Entry>> {
+    pub(in crate::te::auto) fn entries(&self, numbers: &[Expr]) -> Vec<Vec<MapEntry>> {
         let mut numbers = numbers.iter();
         let mut next = || numbers.next().cloned().unwrap_or_else(|| Expr::constant(0.0, self.dtype));
-        let mut entry = |shape: Shape| match shape {
-            Shape::Zero => Entry::Zero,
-            Shape::One => Entry::One,
-            Shape::Any => Entry::Value(next()),
-            Shape::Gated => {
+        let mut entry = |shape: EntryShape| match shape {
+            EntryShape::Zero => MapEntry::Zero,
+            EntryShape::One => MapEntry::One,
+            EntryShape::Any => MapEntry::Value(next()),
+            EntryShape::Gated => {
                 let value = next();
-                Entry::Gated(value, next().not_equal(0))
+                MapEntry::Gated(value, next().not_equal(0))
             }
         };
         self.shapes().into_iter().map(|row| row.into_iter().map(&mut entry).collect()).collect()
     }
 
     /// The numbers that represent a map with these entries.
-    pub(in crate::te::auto) fn numbers(&self, entries: &[Vec<Entry>]) -> Vec<Expr> {
+    pub(in crate::te::auto) fn numbers(&self, entries: &[Vec<MapEntry>]) -> Vec<Expr> {
         let value = |number: MapNumber| {
             let entry = entries[number.row][number.column].clone();
             if !number.gate {
@@ -335,28 +339,28 @@ impl LinearMap {
 const MOST_IN_CYCLE: usize = 32;
 
 /// The shapes of `second` applied after `first`.
-fn after(second: &[Vec<Shape>], first: &[Vec<Shape>]) -> Vec<Vec<Shape>> {
+fn after(second: &[Vec<EntryShape>], first: &[Vec<EntryShape>]) -> Vec<Vec<EntryShape>> {
     let count = second.len();
     let entry = |i: usize, j: usize| {
-        let own = if j == count { second[i][count] } else { Shape::Zero };
+        let own = if j == count { second[i][count] } else { EntryShape::Zero };
         (0..count).map(|k| times(second[i][k], first[k][j])).fold(own, plus)
     };
     (0..count).map(|i| (0..=count).map(|j| entry(i, j)).collect()).collect()
 }
 
-fn times(a: Shape, b: Shape) -> Shape {
+fn times(a: EntryShape, b: EntryShape) -> EntryShape {
     match (a, b) {
-        (Shape::Zero, _) | (_, Shape::Zero) => Shape::Zero,
-        (Shape::One, x) | (x, Shape::One) => x,
-        (Shape::Gated, _) | (_, Shape::Gated) => Shape::Gated,
-        (Shape::Any, Shape::Any) => Shape::Any,
+        (EntryShape::Zero, _) | (_, EntryShape::Zero) => EntryShape::Zero,
+        (EntryShape::One, x) | (x, EntryShape::One) => x,
+        (EntryShape::Gated, _) | (_, EntryShape::Gated) => EntryShape::Gated,
+        (EntryShape::Any, EntryShape::Any) => EntryShape::Any,
     }
 }
 
-fn plus(a: Shape, b: Shape) -> Shape {
+fn plus(a: EntryShape, b: EntryShape) -> EntryShape {
     match (a, b) {
-        (Shape::Zero, x) | (x, Shape::Zero) => x,
-        (Shape::Gated, Shape::Gated) => Shape::Gated,
-        _ => Shape::Any,
+        (EntryShape::Zero, x) | (x, EntryShape::Zero) => x,
+        (EntryShape::Gated, EntryShape::Gated) => EntryShape::Gated,
+        _ => EntryShape::Any,
     }
 }

@@ -15,16 +15,16 @@ use crate::te::expr::var::Var;
 use crate::te::text::expression;
 
 /// A reduction, and the length of the longest chain of reductions that ends in it.
-pub(in crate::te::auto) struct Found {
+pub(in crate::te::auto) struct FoundReduction {
     pub(in crate::te::auto) operation: Arc<Operation>,
     depth: usize,
 }
 
 /// Reductions whose totals have names, with these names.
-pub(in crate::te::auto) type Known = Vec<(Arc<Operation>, Vec<Var>)>;
+pub(in crate::te::auto) type NamedTotals = Vec<(Arc<Operation>, Vec<Var>)>;
 
 /// The reductions that `outputs` need, in an order in which they can be computed.
-pub(in crate::te::auto) fn reductions(outputs: &[Tensor]) -> Vec<Found> {
+pub(in crate::te::auto) fn reductions(outputs: &[Tensor]) -> Vec<FoundReduction> {
     let mut search = Search::default();
     for output in outputs {
         search.depth(output.operation());
@@ -34,7 +34,7 @@ pub(in crate::te::auto) fn reductions(outputs: &[Tensor]) -> Vec<Found> {
 
 #[derive(Default)]
 struct Search {
-    found: Vec<Found>,
+    found: Vec<FoundReduction>,
     depths: HashMap<*const Operation, usize>,
 }
 
@@ -50,7 +50,7 @@ impl Search {
         };
         let depth = before + usize::from(parts(operation).is_some());
         if depth > before {
-            self.found.push(Found { operation: Arc::clone(operation), depth });
+            self.found.push(FoundReduction { operation: Arc::clone(operation), depth });
         }
         self.depths.insert(Arc::as_ptr(operation), depth);
         depth
@@ -216,12 +216,12 @@ pub(in crate::te::auto) struct Member<'a> {
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for reductions over other axes.
 pub(in crate::te::auto) fn passes<'a>(
-    found: &'a [Found],
+    found: &'a [FoundReduction],
     axes: &[Axis],
     outer: usize,
 ) -> Result<Vec<Vec<Member<'a>>>, TeError> {
     let mut passes: Vec<(usize, Vec<Member<'a>>)> = Vec::new();
-    for Found { operation, depth } in found {
+    for FoundReduction { operation, depth } in found {
         let member = Member::of(operation, &found[0].operation, axes, outer)?;
         match passes.iter_mut().find(|(at, pass)| at == depth && member.joins(&pass[0])) {
             Some((_, pass)) => pass.push(member),
@@ -335,7 +335,7 @@ impl Combination {
 }
 
 /// For every reduction, its part of the common total.
-pub(in crate::te::auto) fn totals_of(members: &[Member<'_>], total: &[Var]) -> Known {
+pub(in crate::te::auto) fn totals_of(members: &[Member<'_>], total: &[Var]) -> NamedTotals {
     let mut rest = total;
     let mut own = |member: &Member<'_>| {
         let (own, others) = rest.split_at(member.source.len());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::linear_map::LinearMap;
-use super::passes::{Combination, Known};
+use super::passes::{Combination, NamedTotals};
 use super::reads::{Reads, refused};
 use crate::te::arith::equal;
 use crate::te::dtype::DType;
@@ -39,7 +39,7 @@ pub(in crate::te::auto) struct Recurrence {
     pub(in crate::te::auto) given: Vec<Vec<Expr>>,
     /// The variables that stand for the state after a step in outputs.
     pub(in crate::te::auto) after: Vec<Var>,
-    pub(in crate::te::auto) outputs: Vec<Output>,
+    pub(in crate::te::auto) outputs: Vec<ScanOutput>,
     /// The reduction over the columns of a step, if there is one.
     pub(in crate::te::auto) column_reduction: Option<ColumnReduction>,
     /// The linear map of a step, if the update is proved linear.
@@ -64,7 +64,7 @@ pub(in crate::te::auto) enum When {
 
 /// An output.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Output {
+pub(in crate::te::auto) struct ScanOutput {
     pub(in crate::te::auto) tensor: Tensor,
     /// Its value at a step.
     pub(in crate::te::auto) value: Expr,
@@ -98,7 +98,7 @@ pub(in crate::te::auto) struct ColumnReduction {
     pub(in crate::te::auto) total: Vec<Var>,
     /// Each column's contribution at the given steps, and where it counts.
     pub(in crate::te::auto) given: Vec<(Vec<Expr>, Expr)>,
-    pub(super) known: Known,
+    pub(super) known: NamedTotals,
     /// The indices of the results, in the kernel's axes.
     pub(super) indices: Vec<Expr>,
     pub(super) reversed: bool,

@@ -7,7 +7,7 @@ use super::fused::parameters;
 use super::linearity::prove;
 use super::passes::reductions;
 use super::reads::{Reads, computed, read_type, refused};
-use super::recurrence::{ColumnReduction, Output, Recurrence, StateComponents, When, of_step, reads_backwards};
+use super::recurrence::{ColumnReduction, Recurrence, ScanOutput, StateComponents, When, of_step, reads_backwards};
 use crate::te::arith::{equal, simplify};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -96,7 +96,7 @@ impl Recurrence {
         let in_order: Vec<usize> = std::iter::once(time).chain(0..time).collect();
         if Arc::ptr_eq(output.operation(), operation) {
             let value = Expr::from(self.after[states_components[output.value()].first]);
-            self.outputs.push(Output {
+            self.outputs.push(ScanOutput {
                 tensor: output.clone(),
                 value,
                 axes: in_order,
@@ -129,7 +129,7 @@ impl Recurrence {
         let after = self.after.clone();
         let mut special = of_step(operation, states_components, &after, &axes);
         let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, axes: along, reversed, reduced: false });
+        self.outputs.push(ScanOutput { tensor: output.clone(), value, axes: along, reversed, reduced: false });
         Ok(())
     }
 

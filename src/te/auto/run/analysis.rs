@@ -1,6 +1,6 @@
 //! How a reduction, a map or a scan uses the tensors of a run, on any device.
 
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
 use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
 use crate::te::auto::pattern::fused::Reduction;
@@ -21,7 +21,7 @@ impl Analysis {
     ///
     /// # Errors
     /// The error of a read at indices outside of its tensor, or of integers that don't fit their type.
-    pub(in crate::te::auto) fn of(reduction: &Reduction, bound: &Bound<'_>) -> Result<Option<Self>, TeError> {
+    pub(in crate::te::auto) fn of(reduction: &Reduction, bound: &BoundTensors<'_>) -> Result<Option<Self>, TeError> {
         let space = space(reduction, bound)?;
         let elements = if reduction.passes.is_empty() { space.extents.len() } else { reduction.outer };
         if space.extents[..elements].contains(&0) {
@@ -39,7 +39,7 @@ impl Analysis {
         axes: &[Axis],
         reads: &[Read],
         expressions: &[&Expr],
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
     ) -> Result<Self, TeError> {
         let used = used_axes(axes, reads, |read| space.reads[read].is_none(), expressions);
         check_ranges(axes, &used, &space, &bound.sizes, expressions)?;
@@ -51,7 +51,7 @@ impl Analysis {
 ///
 /// # Errors
 /// The error of a read at indices outside of its tensor.
-pub(super) fn space(reduction: &Reduction, bound: &Bound<'_>) -> Result<Space, TeError> {
+pub(super) fn space(reduction: &Reduction, bound: &BoundTensors<'_>) -> Result<Space, TeError> {
     let mut space = Space::of(&reduction.axes, &reduction.reads.list, &reduction.parameters, bound)?;
     for output in &reduction.outputs {
         space.push_output(tensor_of(&reduction.parameters, bound, &output.tensor)?, &output.places);

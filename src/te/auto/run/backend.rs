@@ -4,7 +4,7 @@ use epilogue_runtime::Stream;
 
 use super::analysis::Analysis;
 use super::cell::CellKernel;
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
@@ -29,14 +29,14 @@ pub(in crate::te::auto) trait Backend {
 /// The computed steps of a scan: those after the given ones.
 pub(in crate::te::auto) trait StepsOfScan: Send + Sync {
     /// Runs as the last time if the tensors lie alike, without another analysis; `None` if they don't.
-    fn again(&self, pattern: &Recurrence, bound: &Bound<'_>) -> Result<Option<Ran>, TeError>;
+    fn again(&self, pattern: &Recurrence, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError>;
 
     /// Runs on tensors that have been analysed.
     fn run(
         &self,
         pattern: &Recurrence,
         stream: &Stream,
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
         analysis: &Analysis,
     ) -> Result<Ran, TeError>;
 }

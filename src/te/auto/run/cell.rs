@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::gpu::choose::cell::{CellPlan, Choice, Room, choose};
 use crate::te::auto::gpu::emit::cell::{CellKey, CellParameter, cell_parameters, emit};
 use crate::te::auto::gpu::emit::field::Field;
 use crate::te::auto::gpu::emit::loops::Side;
-use crate::te::auto::gpu::values::Values;
+use crate::te::auto::gpu::values::ParameterValues;
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
-use crate::te::auto::split::cell::{Cell, Source};
+use crate::te::auto::split::cell::{Cell, CellSource};
 use crate::te::error::{RunError, TeError};
 
 /// A cell on a GPU.
@@ -30,7 +30,7 @@ impl CellKernel {
 
     /// The plan for one launch of all steps, or the reason against it. `bound` are the inputs and the states of all
     /// steps.
-    pub(in crate::te::auto) fn choose(&self, bound: &Bound<'_>, steps: usize) -> Result<Choice, TeError> {
+    pub(in crate::te::auto) fn choose(&self, bound: &BoundTensors<'_>, steps: usize) -> Result<Choice, TeError> {
         let properties = self.device.properties();
         let room = Room {
             multiprocessors: i64::from(properties.multiprocessors.max(1)),
@@ -44,7 +44,7 @@ impl CellKernel {
     pub(in crate::te::auto) fn run(
         &self,
         stream: &Stream,
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
         plan: &CellPlan,
     ) -> Result<Arc<str>, TeError> {
         let variant = self.variants.of(&self.device, &plan.key, || emit(&self.cell, &plan.key))?;
@@ -63,12 +63,12 @@ impl CellKernel {
         Ok(Arc::clone(&variant.code))
     }
 
-    fn parameters(&self, bound: &Bound<'_>, plan: &CellPlan, variant: &Variant) -> Result<Vec<u8>, TeError> {
+    fn parameters(&self, bound: &BoundTensors<'_>, plan: &CellPlan, variant: &Variant) -> Result<Vec<u8>, TeError> {
         let cell = &self.cell;
         let mut bytes: Vec<u8> = Vec::new();
         let mut fields = variant.fields.iter();
         for (stage, own) in cell.stages.iter().zip(&plan.stages) {
-            let values = Values {
+            let values = ParameterValues {
                 bound,
                 space: &own.space,
                 outer: &own.outer,
@@ -79,8 +79,8 @@ impl CellKernel {
             let reads = &stage.pattern.reads.list;
             // Extents and strides of the tensor of a read that is in shared memory.
             let shared = |read: usize| match stage.sources[read] {
-                Source::Memory => None,
-                Source::Buffer { buffer, .. } => Some(plan.buffers[buffer].extents.as_slice()),
+                CellSource::Memory => None,
+                CellSource::Buffer { buffer, .. } => Some(plan.buffers[buffer].extents.as_slice()),
             };
             for field in fields.by_ref() {
                 let value = match field {

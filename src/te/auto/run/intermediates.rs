@@ -5,7 +5,7 @@ use std::sync::Arc;
 use epilogue_runtime::{DeviceTensor, Stream};
 
 use crate::pool::Pool;
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::{RunError, TeError};
 use crate::te::expr::tensor::Tensor;
@@ -22,7 +22,7 @@ impl Intermediates {
     }
 
     /// Memory for a run: that of the last run if it is large enough.
-    pub(crate) fn take(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Arc<Vec<DeviceTensor>>, TeError> {
+    pub(crate) fn take(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Arc<Vec<DeviceTensor>>, TeError> {
         let shapes: Vec<Vec<usize>> =
             self.tensors.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
@@ -33,7 +33,7 @@ impl Intermediates {
     }
 
     /// New memory, for a run that keeps it.
-    pub(super) fn made(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
+    pub(super) fn made(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Vec<DeviceTensor>, TeError> {
         let allocate = |tensor: &Tensor| Ok(stream.zeros_of(tensor.dtype().in_memory(), extents(tensor, bound)?)?);
         self.tensors.iter().map(allocate).collect()
     }
@@ -43,16 +43,20 @@ impl Intermediates {
     }
 }
 
-fn extents(tensor: &Tensor, bound: &Bound<'_>) -> Result<Vec<usize>, TeError> {
+fn extents(tensor: &Tensor, bound: &BoundTensors<'_>) -> Result<Vec<usize>, TeError> {
     let extent = |x| usize::try_from(bound.sizes.value(x)?).map_err(|_| RunError::IntegerRange.into());
     tensor.shape().iter().map(extent).collect()
 }
 
 /// The arguments and sizes of one of several kernels. Its tensors belong to the whole run, or lie between kernels.
-pub(crate) fn part<'a>(bound: &Bound<'a>, origins: &[TensorOrigin], memory: &'a [DeviceTensor]) -> Bound<'a> {
+pub(crate) fn part<'a>(
+    bound: &BoundTensors<'a>,
+    origins: &[TensorOrigin],
+    memory: &'a [DeviceTensor],
+) -> BoundTensors<'a> {
     let tensor = |origin: &TensorOrigin| match origin {
         TensorOrigin::Argument(place) => bound.tensors[*place],
         TensorOrigin::Intermediate(place) => &memory[*place],
     };
-    Bound { tensors: origins.iter().map(tensor).collect(), sizes: bound.sizes.clone() }
+    BoundTensors { tensors: origins.iter().map(tensor).collect(), sizes: bound.sizes.clone() }
 }

@@ -11,7 +11,7 @@ use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::split::by_pass::TensorOrigin;
-use crate::te::auto::split::sequence::{KernelSequence, Part, Stage, Stepwise};
+use crate::te::auto::split::sequence::{KernelPart, KernelSequence, ScanStage, Stepwise};
 use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
 use crate::te::expr::var::Var;
@@ -25,11 +25,11 @@ pub(in crate::te::auto) fn several(
     step: Option<Var>,
 ) -> Result<SeveralKernels, TeError> {
     let KernelSequence { parts, intermediates, .. } = sequence;
-    let kernel = |(part, origins): (Part, Vec<TensorOrigin>)| {
+    let kernel = |(part, origins): (KernelPart, Vec<TensorOrigin>)| {
         let kernel: Box<dyn Runs> = match part {
-            Part::Scan(recurrence) => Box::new(scan(backend, *recurrence, order)?),
-            Part::Steps(stepwise) => Box::new(steps(backend, *stepwise, order)?),
-            Part::Reduce(reduction) => backend.reduction(reduction, order, step)?,
+            KernelPart::Scan(recurrence) => Box::new(scan(backend, *recurrence, order)?),
+            KernelPart::Steps(stepwise) => Box::new(steps(backend, *stepwise, order)?),
+            KernelPart::Reduce(reduction) => backend.reduction(reduction, order, step)?,
         };
         Ok((kernel, origins))
     };
@@ -71,7 +71,7 @@ fn apart(
 fn steps(backend: &dyn Backend, pattern: Stepwise, order: Order) -> Result<StepKernels, TeError> {
     let Stepwise { inputs, total_steps, given_steps, time, given, step, cell, .. } = pattern;
     let cell = cell.and_then(|cell| backend.cell(cell, order));
-    let build = |stage: Stage| -> Result<_, TeError> {
+    let build = |stage: ScanStage| -> Result<_, TeError> {
         Ok((several(backend, stage.kernels, order, Some(time))?, stage.tensors))
     };
     Ok(StepKernels { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)?, cell })

@@ -5,7 +5,7 @@ use epilogue_runtime::Stream;
 use super::analysis::Analysis;
 use super::backend::StepsOfScan;
 use super::several::SeveralKernels;
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
 use crate::te::auto::gpu::choose::scan::MOST_REDUCED;
 use crate::te::auto::kernel::{Ran, Runs};
@@ -24,12 +24,12 @@ pub(in crate::te::auto) struct ScanKernel {
 
 impl ScanKernel {
     /// Runs without columns: outputs that reduce the columns have values nevertheless.
-    fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    fn run_over_nothing(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         let Some((kernel, places)) = &self.over_nothing else { return Ok(None) };
         kernel.run_bound(stream, &of_places(bound, places))
     }
 
-    fn space(&self, bound: &Bound<'_>) -> Result<Space, TeError> {
+    fn space(&self, bound: &BoundTensors<'_>) -> Result<Space, TeError> {
         let pattern = &self.pattern;
         let mut space = Space::of(&pattern.axes, &pattern.reads.list, &pattern.parameters, bound)?;
         let time = pattern.outer();
@@ -52,7 +52,7 @@ impl ScanKernel {
 }
 
 impl Runs for ScanKernel {
-    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    fn run_bound(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         let pattern = &self.pattern;
         if let Some(ran) = self.steps.again(pattern, bound)? {
             return Ok(Some(ran));
@@ -82,6 +82,6 @@ impl Runs for ScanKernel {
 }
 
 /// Some of a run's tensors.
-fn of_places<'a>(bound: &Bound<'a>, places: &[usize]) -> Bound<'a> {
-    Bound { tensors: places.iter().map(|place| bound.tensors[*place]).collect(), sizes: bound.sizes.clone() }
+fn of_places<'a>(bound: &BoundTensors<'a>, places: &[usize]) -> BoundTensors<'a> {
+    BoundTensors { tensors: places.iter().map(|place| bound.tensors[*place]).collect(), sizes: bound.sizes.clone() }
 }

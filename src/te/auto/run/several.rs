@@ -3,7 +3,7 @@
 use epilogue_runtime::Stream;
 
 use super::intermediates::{Intermediates, part};
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::TeError;
@@ -16,7 +16,7 @@ pub(in crate::te::auto) struct SeveralKernels {
 
 impl SeveralKernels {
     /// Runs on tensors that have been checked.
-    pub(super) fn run_all(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Ran, TeError> {
+    pub(super) fn run_all(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Ran, TeError> {
         let memory = self.intermediates.take(stream, bound)?;
         let mut all = Vec::with_capacity(self.kernels.len());
         for (kernel, origins) in &self.kernels {
@@ -28,7 +28,7 @@ impl SeveralKernels {
 }
 
 impl Runs for SeveralKernels {
-    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    fn run_bound(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         self.run_all(stream, bound).map(Some)
     }
 }

@@ -4,7 +4,7 @@ use epilogue_runtime::{DeviceTensor, Stream};
 
 use super::cell::CellKernel;
 use super::several::SeveralKernels;
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::split::sequence::StepTensor;
 use crate::te::error::{RunError, TeError};
@@ -24,7 +24,7 @@ pub(in crate::te::auto) struct StepKernels {
 }
 
 impl Runs for StepKernels {
-    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    fn run_bound(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         let steps =
             |x: &Expr| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::from(RunError::IntegerRange));
         let (total, given) = (steps(&self.total_steps)?, steps(&self.given_steps)?);
@@ -43,7 +43,7 @@ impl Runs for StepKernels {
                 StepTensor::History(state) => states[*state],
                 StepTensor::Rows(state) => &rows[*state],
             };
-            kernels.run_all(stream, &Bound { tensors: tensors.iter().map(tensor).collect(), sizes })
+            kernels.run_all(stream, &BoundTensors { tensors: tensors.iter().map(tensor).collect(), sizes })
         };
         let together = match &self.cell {
             Some(cell) if total > given => Some((cell, cell.choose(bound, total - given)?)),

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::rewriting::Rewriting;
-use crate::te::auto::pattern::fused::{Output, Reduction};
-use crate::te::auto::pattern::passes::{Known, Member, inlined, passes, reductions};
+use crate::te::auto::pattern::fused::{Reduction, ReductionOutput};
+use crate::te::auto::pattern::passes::{Member, NamedTotals, inlined, passes, reductions};
 use crate::te::auto::pattern::reads::{read_type, refused};
 use crate::te::dtype::DType;
 use crate::te::error::{LoweringError, TeError};
@@ -26,7 +26,7 @@ pub(crate) enum TensorOrigin {
 
 /// One kernel, and the origin of each of its parameters.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Step {
+pub(in crate::te::auto) struct PassKernel {
     pub(in crate::te::auto) reduction: Reduction,
     pub(in crate::te::auto) origins: Vec<TensorOrigin>,
 }
@@ -34,7 +34,7 @@ pub(in crate::te::auto) struct Step {
 /// Kernels that run one after another.
 #[derive(Debug, Default)]
 pub(in crate::te::auto) struct PassSequence {
-    pub(in crate::te::auto) steps: Vec<Step>,
+    pub(in crate::te::auto) steps: Vec<PassKernel>,
     /// The intermediate tensors: some steps write them, later ones read them.
     pub(in crate::te::auto) intermediates: Vec<Tensor>,
 }
@@ -80,7 +80,7 @@ impl PassSequence {
         }
         if apart && whole.applies() {
             let mut step = Reduction::empty(whole.axes.clone(), 0);
-            let outputs = building.outputs(true, &mut step, &Known::new())?;
+            let outputs = building.outputs(true, &mut step, &NamedTotals::new())?;
             building.push(step, &outputs)?;
         }
         Ok(building.made)
@@ -96,7 +96,7 @@ struct Building<'a> {
 impl Building<'_> {
     fn pass(&mut self, members: Vec<Member<'_>>, is_last: bool, apart: bool) -> Result<(), TeError> {
         let mut step = Reduction::empty(self.whole.axes.clone(), self.whole.outer);
-        let mut known = Known::new();
+        let mut known = NamedTotals::new();
         let members: Vec<Member<'_>> =
             members.into_iter().map(|member| member.rewritten(&|x| fetched(x, &self.held))).collect();
         step.add_pass(&members, &mut known)?;
@@ -116,7 +116,12 @@ impl Building<'_> {
 
     /// Adds to a step the outputs of the whole that are of one kind. Gives the step's own tensors, and those they stand
     /// for.
-    fn outputs(&self, of_point: bool, step: &mut Reduction, known: &Known) -> Result<Vec<(Tensor, Tensor)>, TeError> {
+    fn outputs(
+        &self,
+        of_point: bool,
+        step: &mut Reduction,
+        known: &NamedTotals,
+    ) -> Result<Vec<(Tensor, Tensor)>, TeError> {
         let mut made = Vec::new();
         for output in self.whole.outputs.iter().filter(|output| output.of_point == of_point) {
             let own = if known.iter().any(|(operation, _)| Arc::ptr_eq(operation, output.tensor.operation())) {
@@ -154,7 +159,7 @@ impl Building<'_> {
             let tensor = placeholder_of(dtype, extents.clone(), operation.name());
             let places = (0..self.whole.outer).collect();
             let value = Expr::from(*var).cast(dtype);
-            step.outputs.push(Output { tensor: tensor.clone(), value, of_point: false, places });
+            step.outputs.push(ReductionOutput { tensor: tensor.clone(), value, of_point: false, places });
             tensors.push(tensor);
         }
         self.made.intermediates.extend(tensors.iter().cloned());
@@ -174,7 +179,7 @@ impl Building<'_> {
             })
         };
         let origins = reduction.parameters.iter().map(origin).collect::<Result<_, _>>()?;
-        self.made.steps.push(Step { reduction, origins });
+        self.made.steps.push(PassKernel { reduction, origins });
         Ok(())
     }
 }

@@ -12,9 +12,9 @@ use super::by_pass::TensorOrigin;
 use super::by_step::StepRows;
 use super::cell::Cell;
 use super::rewriting::{HeldResult, Rewriting};
-use super::sequence::{KernelSequence, Part, Stage, StepTensor, Stepwise};
+use super::sequence::{KernelPart, KernelSequence, ScanStage, StepTensor, Stepwise};
 use crate::te::auto::pattern::fused::{Reduction, parameters};
-use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
+use crate::te::auto::pattern::passes::{FoundReduction, computed_from, reads_at_own_indices, reductions, share_axes};
 use crate::te::auto::pattern::reads::{read_type, refused};
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::error::{LoweringError, TeError};
@@ -86,7 +86,7 @@ fn scans(outputs: &[Tensor]) -> Vec<Arc<Operation>> {
 }
 
 /// Sets of reductions that fit one kernel each, in an order in which they can be computed.
-fn groups(found: &[Found]) -> Vec<Vec<Arc<Operation>>> {
+fn groups(found: &[FoundReduction]) -> Vec<Vec<Arc<Operation>>> {
     let mut families: Vec<Arc<Operation>> = Vec::new();
     let mut placed: Vec<(Arc<Operation>, (usize, usize))> = Vec::new();
     for operation in found.iter().map(|found| &found.operation) {
@@ -118,7 +118,7 @@ struct Building<'a> {
     groups: &'a [Vec<Arc<Operation>>],
     held: HashMap<*const Operation, Vec<HeldResult>>,
     /// Kernels, with the tensors that each writes and what these stand for.
-    parts: Vec<(Part, Vec<(Tensor, Tensor)>)>,
+    parts: Vec<(KernelPart, Vec<(Tensor, Tensor)>)>,
 }
 
 impl Building<'_> {
@@ -146,8 +146,8 @@ impl Building<'_> {
             held.push(HeldResult { tensor, output });
         }
         let part = match Recurrence::of(&states) {
-            Ok(recurrence) => Part::Scan(Box::new(recurrence)),
-            Err(_) => Part::Steps(Box::new(Stepwise::of(operation)?)),
+            Ok(recurrence) => KernelPart::Scan(Box::new(recurrence)),
+            Err(_) => KernelPart::Steps(Box::new(Stepwise::of(operation)?)),
         };
         self.parts.push((part, written));
         self.held.insert(Arc::as_ptr(operation), held);
@@ -187,7 +187,7 @@ impl Building<'_> {
             held.push((Arc::as_ptr(operation), values));
         }
         let own: Vec<Tensor> = written.iter().map(|(own, _)| own.clone()).collect();
-        self.parts.push((Part::Reduce(Reduction::of(&own)?), written));
+        self.parts.push((KernelPart::Reduce(Reduction::of(&own)?), written));
         self.held.extend(held);
         Ok(apart)
     }
@@ -210,7 +210,7 @@ impl Building<'_> {
         let output = &self.outputs[place];
         let own = Rewriting::new(&self.held).tensor(output);
         let map = Reduction::map(std::slice::from_ref(&own))?;
-        self.parts.push((Part::Reduce(map), vec![(own, output.clone())]));
+        self.parts.push((KernelPart::Reduce(map), vec![(own, output.clone())]));
         Ok(())
     }
 
@@ -247,7 +247,7 @@ impl Building<'_> {
                     TeError::from(LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" })
                 })
         };
-        let placed = |(part, written): (Part, Vec<(Tensor, Tensor)>)| {
+        let placed = |(part, written): (KernelPart, Vec<(Tensor, Tensor)>)| {
             let origins = part.parameters().iter().map(|tensor| origin(tensor, &written)).collect::<Result<_, _>>()?;
             Ok((part, origins))
         };
@@ -264,8 +264,8 @@ impl Stepwise {
     fn of(operation: &Arc<Operation>) -> Result<Self, TeError> {
         let StepRows { scan, total_steps, given_steps, time, given, step } = StepRows::of(operation)?;
         let mut inputs = Vec::new();
-        let given = Stage::of(&given, scan, &mut inputs)?;
-        let step = Stage::of(&step, scan, &mut inputs)?;
+        let given = ScanStage::of(&given, scan, &mut inputs)?;
+        let step = ScanStage::of(&step, scan, &mut inputs)?;
         let mut of_cell = inputs.clone();
         let cell = Cell::of(scan, &mut of_cell).ok();
         if cell.is_some() {
@@ -278,7 +278,7 @@ impl Stepwise {
     }
 }
 
-impl Stage {
+impl ScanStage {
     /// The kernels that compute rows of the states.
     fn of(rows: &[Tensor], scan: &Scan, inputs: &mut Vec<Tensor>) -> Result<Self, TeError> {
         let kernels = KernelSequence::of_any(rows)?.ok_or_else(|| refused("a scan without states"))?;

@@ -54,7 +54,7 @@ pub(in crate::te::auto) struct Cell {
     /// The number of dimensions after time that are rows.
     pub(in crate::te::auto) rows: usize,
     /// The stages, in an order in which they can be computed.
-    pub(in crate::te::auto) stages: Vec<Stage>,
+    pub(in crate::te::auto) stages: Vec<CellStage>,
     /// The parts of shared memory.
     pub(in crate::te::auto) buffers: Vec<Buffer>,
     /// Keeps the range of the time axis alive, which the stages share.
@@ -63,11 +63,11 @@ pub(in crate::te::auto) struct Cell {
 
 /// The computation for every column between two barriers.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Stage {
+pub(in crate::te::auto) struct CellStage {
     /// The stage's computation. Its axes are time, rows if it has any, and columns, then the reduced axes.
     pub(in crate::te::auto) pattern: Reduction,
     /// The source of each of its reads.
-    pub(in crate::te::auto) sources: Vec<Source>,
+    pub(in crate::te::auto) sources: Vec<CellSource>,
     /// The destinations of each of its outputs.
     pub(in crate::te::auto) stores: Vec<Store>,
     pub(in crate::te::auto) has_rows: bool,
@@ -77,7 +77,7 @@ pub(in crate::te::auto) struct Stage {
 
 /// The source of a read.
 #[derive(Clone, Debug)]
-pub(in crate::te::auto) enum Source {
+pub(in crate::te::auto) enum CellSource {
     /// Global memory: an input, or a state.
     Memory,
     /// Shared memory: the buffer, the number of steps back, and the indices as affine functions of axes.
@@ -105,7 +105,7 @@ pub(in crate::te::auto) struct Buffer {
     pub(in crate::te::auto) has_rows: bool,
 }
 
-impl Stage {
+impl CellStage {
     /// The number of axes that are not reduced.
     pub(in crate::te::auto) fn outer(&self) -> usize {
         if self.pattern.passes.is_empty() { self.pattern.axes.len() } else { self.pattern.outer }
@@ -319,7 +319,7 @@ impl Building<'_> {
     fn finished(mut self, now: &Expr, given: i64, inputs: &mut Vec<Tensor>, kept: Axes) -> Result<Cell, TeError> {
         let rows = self.rows();
         let mut buffers: Vec<Buffer> = Vec::new();
-        let mut sources: Vec<Vec<Source>> = Vec::new();
+        let mut sources: Vec<Vec<CellSource>> = Vec::new();
         let mut levels: Vec<usize> = Vec::new();
         for stage in &self.stages {
             let (mut own, mut level) = (Vec::new(), 0);
@@ -340,9 +340,9 @@ impl Building<'_> {
                             buffers.len() - 1
                         });
                         buffers[buffer].slots = buffers[buffer].slots.max(lag + 1);
-                        Source::Buffer { buffer, lag, affine: read.affine.clone() }
+                        CellSource::Buffer { buffer, lag, affine: read.affine.clone() }
                     }
-                    None => Source::Memory,
+                    None => CellSource::Memory,
                 });
                 let known = inputs.contains(&read.tensor) || state.is_some() || of_stage.is_some();
                 if !known {
@@ -356,7 +356,7 @@ impl Building<'_> {
         for ((mut making, sources), level) in self.stages.into_iter().zip(sources).zip(levels) {
             // Values in shared memory have no address on the host.
             for (read, source) in making.pattern.reads.list.iter_mut().zip(&sources) {
-                if matches!(source, Source::Buffer { .. }) {
+                if matches!(source, CellSource::Buffer { .. }) {
                     read.affine = None;
                 }
             }
@@ -366,7 +366,7 @@ impl Building<'_> {
                 state: *state,
             };
             let stores = making.outputs.iter().map(store).collect();
-            stages.push(Stage { pattern: making.pattern, sources, stores, has_rows: making.has_rows, level });
+            stages.push(CellStage { pattern: making.pattern, sources, stores, has_rows: making.has_rows, level });
         }
         // By level; the order within a level stays.
         stages.sort_by_key(|stage| stage.level);

@@ -10,14 +10,14 @@ use crate::te::expr::var::Var;
 
 /// The work of one kernel.
 #[derive(Debug)]
-pub(in crate::te::auto) enum Part {
+pub(in crate::te::auto) enum KernelPart {
     Scan(Box<Recurrence>),
     /// A scan that no single kernel can do.
     Steps(Box<Stepwise>),
     Reduce(Reduction),
 }
 
-impl Part {
+impl KernelPart {
     pub(super) fn parameters(&self) -> &[Tensor] {
         match self {
             Self::Scan(recurrence) => &recurrence.parameters,
@@ -31,7 +31,7 @@ impl Part {
 #[derive(Debug)]
 pub(in crate::te::auto) struct KernelSequence {
     /// The kernels, each with the origins of its parameters.
-    pub(in crate::te::auto) parts: Vec<(Part, Vec<TensorOrigin>)>,
+    pub(in crate::te::auto) parts: Vec<(KernelPart, Vec<TensorOrigin>)>,
     /// The intermediate tensors: some kernels write them, later ones read them.
     pub(in crate::te::auto) intermediates: Vec<Tensor>,
     /// The tensors that are read, in order of first use, then the outputs.
@@ -43,7 +43,7 @@ pub(in crate::te::auto) struct KernelSequence {
 impl KernelSequence {
     /// Whether the update of some scan is proved linear in the state.
     pub(in crate::te::auto) fn is_linear(&self) -> bool {
-        self.parts.iter().any(|(part, _)| matches!(part, Part::Scan(recurrence) if recurrence.map.is_some()))
+        self.parts.iter().any(|(part, _)| matches!(part, KernelPart::Scan(recurrence) if recurrence.map.is_some()))
     }
 }
 
@@ -58,15 +58,15 @@ pub(in crate::te::auto) struct Stepwise {
     pub(in crate::te::auto) given_steps: Expr,
     /// The variable that stands for the number of the step in the kernels.
     pub(in crate::te::auto) time: Var,
-    pub(in crate::te::auto) given: Stage,
-    pub(in crate::te::auto) step: Stage,
+    pub(in crate::te::auto) given: ScanStage,
+    pub(in crate::te::auto) step: ScanStage,
     /// All steps as one launch, if a block can do the stages of a step.
     pub(in crate::te::auto) cell: Option<Cell>,
 }
 
 /// Kernels that compute rows of a scan's states, and the origins of their tensors.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Stage {
+pub(in crate::te::auto) struct ScanStage {
     pub(in crate::te::auto) kernels: KernelSequence,
     pub(in crate::te::auto) tensors: Vec<StepTensor>,
 }

@@ -8,7 +8,7 @@ use super::cuda::CudaTarget;
 use super::native::{HostTensor, NativeKernel};
 use crate::Argument;
 use crate::te::bind::arguments::{places, stand_ins};
-use crate::te::bind::binding::{Binding, check_requirements};
+use crate::te::bind::binding::{BoundSizes, check_requirements};
 use crate::te::error::{RunError, TeError};
 use crate::te::expr::tensor::Tensor;
 use crate::te::loops::ir::program::Program;
@@ -183,7 +183,7 @@ impl Kernel {
                 }
             });
         }
-        let binding = Binding::of(&self.program, &tensors)?;
+        let binding = BoundSizes::of(&self.program, &tensors)?;
         self.check_memory(arguments, &tensors)?;
         let mut written = tensors.iter().enumerate().filter(|(place, _)| self.target.writes(&self.program, *place));
         if written.all(|(_, tensor)| tensor.shape().contains(&0)) {

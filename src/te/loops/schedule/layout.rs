@@ -1,7 +1,7 @@
 //! `transform_layout`: changes the order of a tensor's elements in memory, and the order in which they are computed.
 
 use super::index_map::IndexMap;
-use super::properties::Layout;
+use super::properties::StageLayout;
 use super::stage::{Attach, Relation, Stage};
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::{Axis, AxisKind};
@@ -87,7 +87,7 @@ impl Stage {
         };
         let axes = self.iterate_in_order_of(&map);
         self.note("transform_layout", &written(&map, &separators));
-        self.layout = Some(Layout { map, separators });
+        self.layout = Some(StageLayout { map, separators });
         Ok(axes)
     }
 

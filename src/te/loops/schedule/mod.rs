@@ -37,7 +37,7 @@ pub use stage::{Attach, Relation, SplitBy, Stage};
 pub(crate) use tensorize::combine_alike;
 
 use self::group::{Enclosing, Membership};
-use self::properties::Step;
+use self::properties::AppliedPrimitive;
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::buffer::Scope;
@@ -54,7 +54,7 @@ pub struct Schedule {
     /// The scans whose bodies are part of a group.
     pub(crate) scan_groups: Vec<(Arc<Operation>, Group)>,
     /// The applied primitives that concern several stages.
-    pub(crate) record: Vec<Step>,
+    pub(crate) record: Vec<AppliedPrimitive>,
 }
 
 /// The default schedule: every stage is computed separately, in plain loops.

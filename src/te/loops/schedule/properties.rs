@@ -13,7 +13,7 @@ pub struct Group(pub(crate) usize);
 
 /// The layout of a stage's memory, which `transform_layout` sets.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct StageLayout {
     pub(crate) map: IndexMap,
     /// The places of the axis separators: the new dimensions before which they stand.
     pub(crate) separators: Vec<usize>,
@@ -51,12 +51,12 @@ pub(crate) struct Prefetch {
 
 /// An applied primitive, and its place among all others.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct AppliedPrimitive {
     pub(super) order: u64,
     pub(super) text: String,
 }
 
-impl Step {
+impl AppliedPrimitive {
     pub(crate) fn new(text: String) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self { order: NEXT.fetch_add(1, Ordering::Relaxed), text }

@@ -1,7 +1,7 @@
 //! The record of a schedule: which primitives were applied, in order.
 
 use super::Schedule;
-use super::properties::Step;
+use super::properties::AppliedPrimitive;
 use super::stage::Stage;
 use crate::te::expr::axis::Axis;
 
@@ -9,7 +9,7 @@ impl Stage {
     /// Records a primitive that was applied to this stage.
     pub(crate) fn note(&mut self, primitive: &str, arguments: &str) {
         let text = format!("s[{}].{primitive}({arguments})", self.name());
-        self.record.push(Step::new(text));
+        self.record.push(AppliedPrimitive::new(text));
     }
 }
 
@@ -18,7 +18,7 @@ impl Schedule {
     /// included. A copy of a schedule starts with the record of the original and continues separately.
     #[must_use]
     pub fn primitive_record(&self) -> Vec<&str> {
-        let mut steps: Vec<&Step> =
+        let mut steps: Vec<&AppliedPrimitive> =
             self.record.iter().chain(self.stages.iter().flat_map(|stage| &stage.record)).collect();
         steps.sort_by_key(|step| step.order);
         steps.into_iter().map(|step| step.text.as_str()).collect()
@@ -26,7 +26,7 @@ impl Schedule {
 
     /// Records a primitive that was applied to several stages.
     pub(crate) fn note(&mut self, primitive: &str, arguments: &str) {
-        self.record.push(Step::new(format!("s.{primitive}({arguments})")));
+        self.record.push(AppliedPrimitive::new(format!("s.{primitive}({arguments})")));
     }
 }
 

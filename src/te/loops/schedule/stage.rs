@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::intrinsic::TensorIntrin;
-use super::properties::{Group, Layout, MemoryLayout, Prefetch, Step};
+use super::properties::{AppliedPrimitive, Group, MemoryLayout, Prefetch, StageLayout};
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::buffer::Scope;
@@ -102,14 +102,14 @@ pub struct Stage {
     /// Whether the operation is an output of the schedule.
     pub(crate) output: bool,
     pub(crate) memory: MemoryLayout,
-    pub(crate) layout: Option<Layout>,
+    pub(crate) layout: Option<StageLayout>,
     pub(crate) prefetches: Vec<Prefetch>,
     /// The intrinsic that replaces a loop and those inside it.
     pub(crate) tensorized: Option<(Axis, TensorIntrin)>,
     /// The pragmas of loops.
     pub(crate) pragmas: Vec<(Axis, Pragma)>,
     /// The primitives that were applied to the stage.
-    pub(crate) record: Vec<Step>,
+    pub(crate) record: Vec<AppliedPrimitive>,
 }
 
 impl Stage {

@@ -25,7 +25,7 @@ use rayon::prelude::*;
 
 use self::block::Timeline;
 use self::flow::{Flow, Parts};
-use self::issue::{Unit, Work};
+use self::issue::Work;
 use self::report::{json, line, report};
 use super::epilogues::{bias_gelu_residual, everything, plain, residual, row_reduction};
 use super::families::{self, FAMILIES, Family};

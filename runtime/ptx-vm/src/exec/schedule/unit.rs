@@ -4,7 +4,7 @@ use crate::error::LaunchError;
 use crate::exec::context::{Context, lanes_of};
 use crate::exec::memory::bulk;
 use crate::exec::schedule::run::{Slice, Stop, run};
-use crate::exec::state::block::{Block, Cluster};
+use crate::exec::state::block::{BlockState, Cluster};
 use crate::exec::state::launch::LaunchState;
 use crate::exec::state::local_written::LocalWritten;
 use crate::exec::state::warp::{RowFile, Status, Warp};
@@ -12,7 +12,7 @@ use crate::exec::state::worker::WorkerState;
 use crate::memory::shared::SharedMemory;
 use crate::memory::window;
 use crate::options::Completion;
-use crate::program::{Fill, Program, Source, Special};
+use crate::program::{Fill, Program, Special, SpecialSource};
 use crate::race::At;
 
 /// A cluster with its warps.
@@ -43,7 +43,7 @@ impl Unit {
     pub(in crate::exec) fn new(launch: &LaunchState<'_>) -> Self {
         let warps_per_block = launch.threads.div_ceil(32);
         let blocks = (0..launch.cluster_size)
-            .map(|_| Block {
+            .map(|_| BlockState {
                 index: [0; 3],
                 shared: SharedMemory::new(launch.shared_bytes, launch.checked, &launch.program.shared.gaps),
                 barriers: Default::default(),
@@ -100,7 +100,9 @@ impl Unit {
             let index = self.cluster.blocks[warp.block].index;
             for fill in launch.changing_fills() {
                 let value = match fill.source {
-                    Source::Special(special) => launch.special_of_block(special, index, number, warp.block as u32),
+                    SpecialSource::Special(special) => {
+                        launch.special_of_block(special, index, number, warp.block as u32)
+                    }
                     _ => 0,
                 };
                 fill_row(&mut warp.rows, fill, value);
@@ -312,26 +314,26 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
     let mut rows = RowFile::new(program.row_count);
     for fill in &program.fills {
         match fill.source {
-            Source::Special(special) if special.is_fixed() => {
+            SpecialSource::Special(special) if special.is_fixed() => {
                 special_of_thread(launch, special, index, rows.narrow(fill.row));
             }
-            Source::Special(_) => {}
-            Source::Constant(value) => fill_row(&mut rows, fill, value),
-            Source::Variable { index, offset } => {
+            SpecialSource::Special(_) => {}
+            SpecialSource::Constant(value) => fill_row(&mut rows, fill, value),
+            SpecialSource::Variable { index, offset } => {
                 fill_row(&mut rows, fill, launch.variables[index].wrapping_add_signed(offset));
             }
-            Source::Parameter { offset, bytes } => {
+            SpecialSource::Parameter { offset, bytes } => {
                 let mut raw = [0; 8];
                 raw[..bytes as usize].copy_from_slice(&launch.parameters[offset as usize..(offset + bytes) as usize]);
                 fill_row(&mut rows, fill, u64::from_le_bytes(raw));
             }
-            Source::ParameterAddress { offset } => {
+            SpecialSource::ParameterAddress { offset } => {
                 fill_row(&mut rows, fill, window::PARAMETERS + u64::from(offset));
             }
-            Source::DynamicShared { offset } => {
+            SpecialSource::DynamicShared { offset } => {
                 fill_row(&mut rows, fill, u64::from(launch.dynamic_shared_start).wrapping_add_signed(offset));
             }
-            Source::Zero => fill_row(&mut rows, fill, 0),
+            SpecialSource::Zero => fill_row(&mut rows, fill, 0),
         }
     }
     Warp {

@@ -8,7 +8,7 @@ use crate::memory::shared::SharedMemory;
 use crate::race::Observer;
 
 /// State that the warps of a block share.
-pub(in crate::exec) struct Block {
+pub(in crate::exec) struct BlockState {
     /// `%ctaid`
     pub(in crate::exec) index: [u32; 3],
     pub(in crate::exec) shared: SharedMemory,
@@ -22,7 +22,7 @@ pub(in crate::exec) struct Block {
 
 /// The blocks of a cluster; without clusters, one block.
 pub(crate) struct Cluster {
-    pub(in crate::exec) blocks: Vec<Block>,
+    pub(in crate::exec) blocks: Vec<BlockState>,
     /// The race detector, if one watches.
     pub(in crate::exec) observer: Option<Box<dyn Observer>>,
     pub(in crate::exec) barrier: ClusterBarrier,

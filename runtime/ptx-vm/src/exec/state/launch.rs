@@ -9,7 +9,7 @@ use crate::memory::global::Allocation;
 use crate::memory::window;
 use crate::numerics::mma::Arithmetic;
 use crate::options::{self, Completion, Options};
-use crate::program::{Fill, Kernel, Program, Source, Special};
+use crate::program::{Fill, Kernel, Program, Special, SpecialSource};
 use crate::race::{self, GlobalHistory, Observer};
 
 /// The place of the workspace of a cooperative launch, below device memory.
@@ -197,8 +197,8 @@ impl<'a> LaunchState<'a> {
 
 fn is_changing(fill: &Fill) -> bool {
     match fill.source {
-        Source::Special(special) => !special.is_fixed(),
-        Source::Zero => true,
+        SpecialSource::Special(special) => !special.is_fixed(),
+        SpecialSource::Zero => true,
         _ => false,
     }
 }

@@ -9,12 +9,12 @@
 pub(in crate::exec) struct Poll {
     pub(in crate::exec) pc: u32,
     pub(in crate::exec) lanes: u32,
-    pub(in crate::exec) target: Target,
+    pub(in crate::exec) target: PollTarget,
 }
 
 /// The polled state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::exec) enum Target {
+pub(in crate::exec) enum PollTarget {
     /// The phase with this parity of the mbarrier at an offset of a block's shared memory.
     Mbarrier { block: usize, offset: u32, parity: u64 },
     /// A value in shared memory, at this address of the detector.
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_a_loop_polled_is_over_when_another_poll_follows() {
-        let poll = |pc| Poll { pc, lanes: ALL, target: Target::Global(0) };
+        let poll = |pc| Poll { pc, lanes: ALL, target: PollTarget::Global(0) };
         let mut polls = Polls::default();
         assert!(!polls.repeats(1, ALL, 7) && polls.repeats(1, ALL, 7));
         polls.fail(1, ALL, [poll(1)]);

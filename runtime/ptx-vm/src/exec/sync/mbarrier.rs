@@ -7,7 +7,7 @@ use std::fmt;
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
-use crate::exec::state::poll::{Poll, Target, digest};
+use crate::exec::state::poll::{Poll, PollTarget, digest};
 use crate::exec::state::warp::Status;
 use crate::memory::window;
 use crate::program::Instruction;
@@ -324,7 +324,7 @@ impl Operation for TestWait {
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
         let addresses = context.mbarrier_addresses(i);
         let mut complete = 0;
-        let mut waiting: Vec<(Target, u32)> = vec![];
+        let mut waiting: Vec<(PollTarget, u32)> = vec![];
         let mut waited = [0; 32];
         // Lanes mostly wait for one mbarrier.
         let mut found: Option<(u64, (usize, u32, Mbarrier))> = None;
@@ -345,7 +345,7 @@ impl Operation for TestWait {
             waited[lane] = parity;
             complete |= u32::from(barrier.phase != parity) << lane;
             if barrier.phase == parity {
-                let mine = Target::Mbarrier { block, offset, parity };
+                let mine = PollTarget::Mbarrier { block, offset, parity };
                 match waiting.iter_mut().find(|(target, _)| *target == mine) {
                     Some((_, lanes)) => *lanes |= 1 << lane,
                     None => waiting.push((mine, 1 << lane)),

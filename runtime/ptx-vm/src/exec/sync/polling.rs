@@ -6,7 +6,7 @@ use crate::exec::memory::access::Addresses;
 use crate::exec::schedule::unit::Unit;
 use crate::exec::state::block::Cluster;
 use crate::exec::state::launch::LaunchState;
-use crate::exec::state::poll::{Poll, Target, digest};
+use crate::exec::state::poll::{Poll, PollTarget, digest};
 use crate::exec::state::warp::{Status, Warp};
 use crate::exec::sync::mbarrier::Mbarrier;
 use crate::race::{Names, Space, shared_address};
@@ -19,8 +19,8 @@ impl Warp {
         const MOST: u32 = 64;
         let nobody_runs = self.suspended != 0 && self.suspended == self.mask && self.groups.iter().all(|g| g.waits);
         let has_come = |poll: &Poll| match poll.target {
-            Target::Mbarrier { block, offset, parity } => cluster.mbarrier_phase(block, offset) != parity,
-            Target::Shared(_) | Target::Global(_) | Target::Warpgroup => true,
+            PollTarget::Mbarrier { block, offset, parity } => cluster.mbarrier_phase(block, offset) != parity,
+            PollTarget::Shared(_) | PollTarget::Global(_) | PollTarget::Warpgroup => true,
         };
         let sleeps = nobody_runs
             && self.slept < MOST
@@ -33,7 +33,7 @@ impl Warp {
     fn polls_outside(&self) -> bool {
         self.status == Status::Polling
             && (self.polls.failing().is_empty()
-                || self.polls.failing().iter().any(|p| matches!(p.target, Target::Global(_))))
+                || self.polls.failing().iter().any(|p| matches!(p.target, PollTarget::Global(_))))
     }
 }
 
@@ -46,7 +46,8 @@ impl Context<'_> {
             return Flow::Next;
         }
         let address = addresses[mask.trailing_zeros() as usize];
-        let target = if shared { Target::Shared(self.shared_address(address)) } else { Target::Global(address) };
+        let target =
+            if shared { PollTarget::Shared(self.shared_address(address)) } else { PollTarget::Global(address) };
         self.warp.polls.fail(self.pc, mask, [Poll { pc: self.pc, lanes: mask, target }]);
         self.warp.status = Status::Polling;
         Flow::Pause
@@ -117,14 +118,14 @@ impl Unit {
         }
     }
 
-    fn poll_reason(&mut self, target: Target, launch: &LaunchState<'_>) -> String {
+    fn poll_reason(&mut self, target: PollTarget, launch: &LaunchState<'_>) -> String {
         let named = |space, address| match launch.buffer(space, address) {
             Some((name, offset)) => format!(" ({name}+{offset:#x})"),
             None => String::new(),
         };
         let of_rank = |rank: u64| if rank == 0 { String::new() } else { format!(" of cluster rank {rank}") };
         match target {
-            Target::Mbarrier { block, offset, parity } => {
+            PollTarget::Mbarrier { block, offset, parity } => {
                 let state = Mbarrier::from_bits(self.cluster.read_u64(block, offset));
                 let name = named(Space::Shared, shared_address(block as u32, offset));
                 let rank = of_rank(block as u64);
@@ -132,12 +133,12 @@ impl Unit {
                     "waits for the phase of parity {parity} of the mbarrier at shared+{offset:#x}{rank}{name}, which lacks {state}"
                 )
             }
-            Target::Warpgroup => "waits for products that other warps of its warpgroup have not issued".to_owned(),
-            Target::Shared(address) => {
+            PollTarget::Warpgroup => "waits for products that other warps of its warpgroup have not issued".to_owned(),
+            PollTarget::Shared(address) => {
                 let name = named(Space::Shared, address);
                 format!("polls shared+{:#x}{}{name}, which nobody changes", address as u32, of_rank(address >> 32))
             }
-            Target::Global(address) => {
+            PollTarget::Global(address) => {
                 format!("polls global {address:#x}{}, which nobody changes", named(Space::Global, address))
             }
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::exec::context::{Context, Flow};
 use crate::exec::lanes::Operation;
-use crate::exec::state::poll::{Poll, Target};
+use crate::exec::state::poll::{Poll, PollTarget};
 use crate::exec::state::products::Issued;
 use crate::exec::state::warp::Status;
 use crate::numerics::descriptor::{Descriptor, Major, Tile};
@@ -270,7 +270,7 @@ impl Operation for WarpgroupGroup {
         }
         let waits = !i.has(WgmmaFlags::FENCE) && !i.has(WgmmaFlags::COMMIT);
         if waits && !context.warpgroup_has_issued(i.imm as u32) {
-            context.warp.polls.wait_for(Poll { pc: context.pc, lanes: mask, target: Target::Warpgroup });
+            context.warp.polls.wait_for(Poll { pc: context.pc, lanes: mask, target: PollTarget::Warpgroup });
             context.warp.status = Status::Polling;
             return Flow::RetryLater;
         }

@@ -1,6 +1,6 @@
 //! Weak, strong and atomic accesses of threads.
 
-use super::super::history::{Piece, Place};
+use super::super::history::{HistoryPlace, Piece};
 use super::super::judge::Eyes;
 use super::super::observer::{Access, At, Kind, Order, Scope, Space};
 use super::super::pattern::Seen;
@@ -182,9 +182,9 @@ impl ClusterDetector {
         for (address, lanes) in by_address(at.lanes, access.addresses) {
             // A relaxed read rarely sees anything at an address to which nothing was released, so no place is made for
             // it.
-            let known = history.with_known_place(address, Place::expect_reader).is_some();
+            let known = history.with_known_place(address, HistoryPlace::expect_reader).is_some();
             if !known && access.order.acquires() {
-                history.with_place(address, Place::expect_reader);
+                history.with_place(address, HistoryPlace::expect_reader);
             }
             if known || access.order.acquires() {
                 self.announced |= lanes;
@@ -366,7 +366,7 @@ impl ClusterDetector {
             }
             Space::Global if released.is_empty() => {
                 if overwrites {
-                    self.launch.history.with_known_place(address, Place::overwrite);
+                    self.launch.history.with_known_place(address, HistoryPlace::overwrite);
                 }
             }
             Space::Global => {

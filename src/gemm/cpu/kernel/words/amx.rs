@@ -20,9 +20,9 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::operands::{Panels, Rows};
+use super::operands::{Panels, WordRows};
 use super::pack::{Least, Magnitude, VECTORS_OF_TILES as WIDE, transpose};
-use super::{LANES, Words, Work, mask};
+use super::{LANES, Words, WordsWork, mask};
 
 /// Lines of a tile: rows of A, words of K of B.
 const LINES: usize = 16;
@@ -95,7 +95,7 @@ fn is_permitted() -> bool {
 pub(super) struct Block<'a, W: Words> {
     pub(super) dot: Dot,
     pub(super) columns: usize,
-    pub(super) a: &'a [Rows<'a>],
+    pub(super) a: &'a [WordRows<'a>],
     pub(super) b: Panels<'a>,
     /// The words along K that A has any of.
     pub(super) words: Range<usize>,
@@ -104,7 +104,7 @@ pub(super) struct Block<'a, W: Words> {
     pub(super) adds: bool,
 }
 
-impl<W: Words> Work for Block<'_, W> {
+impl<W: Words> WordsWork for Block<'_, W> {
     type Output = Magnitude;
 
     #[inline(always)]
@@ -144,13 +144,13 @@ struct Memory {
 
 /// At most [`HIGH`] tiles of rows.
 struct Lines<'a> {
-    rows: [(&'a Rows<'a>, usize); HIGH * LINES],
+    rows: [(&'a WordRows<'a>, usize); HIGH * LINES],
     count: usize,
 }
 
 /// All rows, of one set after another.
 struct AllRows<'a> {
-    of: &'a [Rows<'a>],
+    of: &'a [WordRows<'a>],
     row: usize,
 }
 

@@ -7,8 +7,8 @@ use std::arch::x86_64::{
 
 use super::super::Matrix;
 use super::super::transpose::avx::block as transpose;
-use super::pack::{Contents, Magnitude, Source};
-use super::{LANES, Words, Work, amx};
+use super::pack::{Contents, Magnitude, PackedFrom};
+use super::{LANES, Words, WordsWork, amx};
 
 /// Lanes of a vector of f32s.
 const HALF: usize = LANES / 2;
@@ -27,13 +27,13 @@ impl Words for F32ByAvx2 {
     const AMX: Option<amx::Dot> = None;
 
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
+    unsafe fn compiled_for<W: WordsWork>(work: W) -> W::Output {
         // SAFETY: this is the one place that calls it.
         unsafe { work.run() }
     }
 
     #[inline(always)]
-    unsafe fn pack(from: Source, [depth, columns]: [usize; 2], _: bool, to: &mut [i32]) -> Contents {
+    unsafe fn pack(from: PackedFrom, [depth, columns]: [usize; 2], _: bool, to: &mut [i32]) -> Contents {
         // SAFETY: the caller's promise.
         unsafe { Self::compiled_for(Pack { from, depth, columns, to: bytemuck::cast_slice_mut(to) }) }
     }
@@ -112,13 +112,13 @@ unsafe fn masks(count: usize) -> [__m256i; 2] {
 
 /// Writes [panels](super::pack), of one vector each.
 struct Pack<'a> {
-    from: Source,
+    from: PackedFrom,
     depth: usize,
     columns: usize,
     to: &'a mut [f32],
 }
 
-impl Work for Pack<'_> {
+impl WordsWork for Pack<'_> {
     type Output = Contents;
 
     #[inline(always)]

@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::amx;
-use super::operands::{Of, Panels, ROWS, Rows, Run};
+use super::operands::{Of, Panels, ROWS, WordRows, WordRun};
 use super::pack::{Magnitude, VECTORS};
-use super::{LANES, Words, Work};
+use super::{LANES, Words, WordsWork};
 
 /// Words along K between two tests of a loop: counting them takes multiplications' places. (One core of a Xeon, 1024×1024×1024
 /// f32s: 14.6 ms in place of 16.3.)
@@ -30,7 +30,7 @@ const TALL: usize = 2 * ROWS;
 /// If the runs end after B's words, or `b` or `to` are too short.
 pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
     columns: usize,
-    a: &[Rows<'_>],
+    a: &[WordRows<'_>],
     b: Panels<'_>,
     (to, stride, adds): (&mut [W::Sum], usize, bool),
 ) -> Magnitude {
@@ -39,7 +39,7 @@ pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
     }
     assert!(b.words.len() >= super::panel_words(columns, b.deep), "all words of B");
     for a in a {
-        let is_inside = |run: &Run| run.first.checked_add(run.length).is_some_and(|end| end <= b.deep);
+        let is_inside = |run: &WordRun| run.first.checked_add(run.length).is_some_and(|end| end <= b.deep);
         assert!(a.runs.iter().all(is_inside), "words of B for all of A's");
         let are_all = || a.runs.iter().all(|run| run.of == Of::All);
         assert!(a.starts.len() <= ROWS || are_all(), "a run of all rows, if these are many");
@@ -65,7 +65,7 @@ pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
 
 struct Block<'a, W: Words> {
     columns: usize,
-    a: &'a [Rows<'a>],
+    a: &'a [WordRows<'a>],
     b: Panels<'a>,
     to: *mut W::Sum,
     stride: usize,
@@ -73,7 +73,7 @@ struct Block<'a, W: Words> {
     of: PhantomData<W>,
 }
 
-impl<W: Words> Work for Block<'_, W> {
+impl<W: Words> WordsWork for Block<'_, W> {
     type Output = ();
 
     #[inline(always)]
@@ -102,7 +102,7 @@ impl<W: Words> Work for Block<'_, W> {
 
 /// Whether [`TALL`] rows hold all rows, nearly full. B is then read once, by half a panel at a time. (More rows are not
 /// faster this way.)
-fn is_tall(a: &Rows<'_>) -> bool {
+fn is_tall(a: &WordRows<'_>) -> bool {
     (TALL - 2..=TALL).contains(&a.starts.len()) && a.runs.iter().all(|run| run.of == Of::All)
 }
 
@@ -117,7 +117,7 @@ impl<W: Words> Block<'_, W> {
     #[inline(always)]
     unsafe fn all<const HIGH: usize, const WIDE: usize, const OF: usize>(
         &self,
-        a: &Rows<'_>,
+        a: &WordRows<'_>,
         column: usize,
         first: usize,
     ) {
@@ -133,7 +133,7 @@ impl<W: Words> Block<'_, W> {
     #[inline(always)]
     unsafe fn sums<const HIGH: usize, const WIDE: usize, const OF: usize>(
         &self,
-        a: &Rows<'_>,
+        a: &WordRows<'_>,
         rows: Range<usize>,
         column: usize,
         first: usize,
@@ -206,7 +206,7 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
     #[inline(always)]
     unsafe fn add<const FROM: usize, const TO: usize>(
         &mut self,
-        run: &Run,
+        run: &WordRun,
         word: isize,
         mut b: *const i32,
         fetched: Fetched<'_>,

@@ -8,8 +8,8 @@ use std::arch::x86_64::{
 use std::marker::PhantomData;
 
 use super::block::add;
-use super::pack::{Least, Magnitude, Source};
-use super::{Avx512, LANES, Work};
+use super::pack::{Least, Magnitude, PackedFrom};
+use super::{Avx512, LANES, WordsWork};
 
 /// Rows and columns at a time: their sums, a word of each column and one of a row fill 29 of the 32 registers.
 const ROWS: usize = 6;
@@ -38,7 +38,7 @@ const AHEAD: usize = 4096;
 /// If `to` is too short.
 pub(in crate::gemm::cpu) unsafe fn dots<W: Avx512>(
     [rows, columns, depth]: [usize; 3],
-    (a, b): (Source, Source),
+    (a, b): (PackedFrom, PackedFrom),
     flipped: bool,
     to: &mut [W::Sum],
     stride: usize,
@@ -53,15 +53,15 @@ struct Dots<W: Avx512> {
     rows: usize,
     columns: usize,
     depth: usize,
-    a: Source,
-    b: Source,
+    a: PackedFrom,
+    b: PackedFrom,
     flipped: bool,
     to: *mut W::Sum,
     stride: usize,
     of: PhantomData<W>,
 }
 
-impl<W: Avx512> Work for Dots<W> {
+impl<W: Avx512> WordsWork for Dots<W> {
     type Output = Magnitude;
 
     #[inline(always)]

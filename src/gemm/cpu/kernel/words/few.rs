@@ -8,9 +8,9 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::block::add;
-use super::pack::{Least, Magnitude, Source};
+use super::pack::{Least, Magnitude, PackedFrom};
 use super::steps::{ahead, shares};
-use super::{Avx512 as _, Bf16, LANES, Words as _, Work};
+use super::{Avx512 as _, Bf16, LANES, Words as _, WordsWork};
 
 /// The most rows at a time.
 const HIGH: usize = 6;
@@ -33,13 +33,13 @@ const WIDE: usize = 2 * LANES;
 /// If `to` is too short.
 pub(in crate::gemm::cpu) unsafe fn few(
     [rows, columns, depth]: [usize; 3],
-    (a, b): (Source, Source),
+    (a, b): (PackedFrom, PackedFrom),
     to: &mut [f32],
     stride: usize,
 ) -> Magnitude {
     assert!(rows == 0 || columns == 0 || to.len() >= (rows - 1) * stride + columns, "room for the block");
     let some = |share: Range<usize>| {
-        let (a, to) = (Source { pointer: a.at(0, share.start), ..a }, to[share.start * stride..].as_mut_ptr());
+        let (a, to) = (PackedFrom { pointer: a.at(0, share.start), ..a }, to[share.start * stride..].as_mut_ptr());
         // SAFETY: the caller's promise, and what was tested.
         unsafe { Bf16::compiled_for(Few { rows: share.len(), columns, depth, a, b, to, stride }) }
     };
@@ -50,13 +50,13 @@ struct Few {
     rows: usize,
     columns: usize,
     depth: usize,
-    a: Source,
-    b: Source,
+    a: PackedFrom,
+    b: PackedFrom,
     to: *mut f32,
     stride: usize,
 }
 
-impl Work for Few {
+impl WordsWork for Few {
     type Output = Magnitude;
 
     #[inline(always)]

@@ -54,9 +54,9 @@ pub(in crate::gemm::cpu) use self::avx2::F32ByAvx2;
 pub(in crate::gemm::cpu) use self::block::block;
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{few, few_rows};
-pub(in crate::gemm::cpu) use self::operands::{Of, Panels, ROWS, Rows, Run};
+pub(in crate::gemm::cpu) use self::operands::{Of, Panels, ROWS, WordRows, WordRun};
 pub(in crate::gemm::cpu) use self::pack::{
-    Contents, Magnitude, PANEL, Source, magnitude, pack, panel_columns, panel_words,
+    Contents, Magnitude, PANEL, PackedFrom, magnitude, pack, panel_columns, panel_words,
 };
 pub(in crate::gemm::cpu) use self::widened::{
     AlongK, AlongN, fewest_widened_columns, most_widened_dots, most_widened_rows, widened,
@@ -110,7 +110,7 @@ fn has_avx512() -> bool {
 }
 
 /// Work whose loops are compiled for the CPUs that multiply some words.
-pub(in crate::gemm::cpu) trait Work {
+pub(in crate::gemm::cpu) trait WordsWork {
     /// The result of the work.
     type Output;
 
@@ -147,9 +147,9 @@ pub(in crate::gemm::cpu) trait Words: Copy {
     }
 
     /// Does work that is compiled for a CPU that multiplies these words.
-    unsafe fn compiled_for<W: Work>(work: W) -> W::Output;
+    unsafe fn compiled_for<W: WordsWork>(work: W) -> W::Output;
     /// See [`pack()`].
-    unsafe fn pack(from: Source, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents;
+    unsafe fn pack(from: PackedFrom, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents;
     /// One word in all lanes.
     unsafe fn splat(word: i32) -> Self::Vector;
     unsafe fn load(at: *const i32) -> Self::Vector;
@@ -215,13 +215,13 @@ macro_rules! words {
             const AMX: Option<amx::Dot> = $amx;
 
             #[target_feature(enable = $features)]
-            unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
+            unsafe fn compiled_for<W: WordsWork>(work: W) -> W::Output {
                 // SAFETY: this is the one place that calls it.
                 unsafe { work.run() }
             }
 
             #[inline(always)]
-            unsafe fn pack(from: Source, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents {
+            unsafe fn pack(from: PackedFrom, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents {
                 // SAFETY: the caller's promise.
                 unsafe { pack::avx512::<Self>(from, extents, flipped, to) }
             }

@@ -10,7 +10,7 @@ pub(in crate::gemm::cpu) const ROWS: usize = 6;
 
 /// Words of A, one after another, of each of some rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::gemm::cpu) struct Run {
+pub(in crate::gemm::cpu) struct WordRun {
     /// Bytes from where the row begins.
     pub(in crate::gemm::cpu) offset: isize,
     /// The word of B's that its first one is multiplied by.
@@ -41,7 +41,7 @@ impl Of {
     }
 }
 
-impl Run {
+impl WordRun {
     /// This many words, from the first on.
     pub(in crate::gemm::cpu) const fn of(length: usize) -> Self {
         Self { offset: 0, first: 0, length, of: Of::All }
@@ -57,11 +57,11 @@ impl Run {
 /// Rows of A, with the same runs of words; each row may begin anywhere. Gaps between the runs count as 0, and so do
 /// runs that only other rows of the block have. B must be finite there.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::gemm::cpu) struct Rows<'a> {
+pub(in crate::gemm::cpu) struct WordRows<'a> {
     /// Where each of them begins.
     pub(in crate::gemm::cpu) starts: &'a [*const u8],
     /// In the order of K.
-    pub(in crate::gemm::cpu) runs: &'a [Run],
+    pub(in crate::gemm::cpu) runs: &'a [WordRun],
     /// Bytes from one word to the next.
     pub(in crate::gemm::cpu) word: isize,
     /// Which rows of the result they are; without it, all of them.
@@ -70,9 +70,9 @@ pub(in crate::gemm::cpu) struct Rows<'a> {
     pub(in crate::gemm::cpu) are_far: bool,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> WordRows<'a> {
     /// All rows of the result, from a cache.
-    pub(in crate::gemm::cpu) const fn all(starts: &'a [*const u8], runs: &'a [Run], word: isize) -> Self {
+    pub(in crate::gemm::cpu) const fn all(starts: &'a [*const u8], runs: &'a [WordRun], word: isize) -> Self {
         Self { starts, runs, word, places: None, are_far: false }
     }
 
@@ -88,7 +88,7 @@ impl<'a> Rows<'a> {
         if !W::DROPS_SUBNORMALS || self.word != 4 {
             return Magnitude::NONE;
         }
-        let of_run = |run: &Run| {
+        let of_run = |run: &WordRun| {
             let starts = match run.of {
                 Of::All => self.starts,
                 Of::First(count) => &self.starts[..count],

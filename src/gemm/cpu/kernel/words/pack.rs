@@ -20,7 +20,7 @@ use std::arch::x86_64::{
     _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::{Avx512, LANES, Words, Work};
+use super::{Avx512, LANES, Words, WordsWork};
 
 /// Vectors of a panel that is not the last, by AVX-512, and of one for tiles.
 pub(super) const VECTORS: usize = 4;
@@ -39,7 +39,7 @@ const AHEAD: usize = 8 * 64;
 
 /// A matrix of elements that words are made of, at an address; its strides are bytes.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::gemm::cpu) struct Source {
+pub(in crate::gemm::cpu) struct PackedFrom {
     pub(in crate::gemm::cpu) pointer: *const u8,
     /// From one element along K to the next.
     pub(in crate::gemm::cpu) along: isize,
@@ -47,7 +47,7 @@ pub(in crate::gemm::cpu) struct Source {
     pub(in crate::gemm::cpu) across: isize,
 }
 
-impl Source {
+impl PackedFrom {
     pub(in crate::gemm::cpu) fn at(self, k: usize, column: usize) -> *const u8 {
         let offset = (k as isize).wrapping_mul(self.along).wrapping_add((column as isize).wrapping_mul(self.across));
         self.pointer.wrapping_offset(offset)
@@ -176,7 +176,7 @@ pub(in crate::gemm::cpu) fn panel_words(columns: usize, words: usize) -> usize {
 /// # Safety
 /// The elements must be readable, and nobody writes them meanwhile; the CPU must multiply words of this type.
 pub(in crate::gemm::cpu) unsafe fn pack<W: Words>(
-    from: Source,
+    from: PackedFrom,
     depth: usize,
     columns: usize,
     flipped: bool,
@@ -190,7 +190,7 @@ pub(in crate::gemm::cpu) unsafe fn pack<W: Words>(
 
 /// [`pack`] by AVX-512's instructions, to exactly as many words.
 pub(super) unsafe fn avx512<W: Avx512>(
-    from: Source,
+    from: PackedFrom,
     [depth, columns]: [usize; 2],
     flipped: bool,
     to: &mut [i32],
@@ -200,7 +200,7 @@ pub(super) unsafe fn avx512<W: Avx512>(
 }
 
 struct Pack<'a, W> {
-    from: Source,
+    from: PackedFrom,
     depth: usize,
     columns: usize,
     flipped: bool,
@@ -208,7 +208,7 @@ struct Pack<'a, W> {
     of: std::marker::PhantomData<W>,
 }
 
-impl<W: Avx512> Work for Pack<'_, W> {
+impl<W: Avx512> WordsWork for Pack<'_, W> {
     type Output = Contents;
 
     #[inline(always)]
@@ -483,7 +483,7 @@ struct Scan<'a> {
     length: usize,
 }
 
-impl Work for Scan<'_> {
+impl WordsWork for Scan<'_> {
     type Output = Magnitude;
 
     #[inline(always)]

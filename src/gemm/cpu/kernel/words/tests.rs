@@ -49,9 +49,9 @@ impl Operand {
         Self { memory, values, deep, source: [along, across].map(|stride| (stride * bytes) as isize) }
     }
 
-    fn source(&self) -> Source {
+    fn source(&self) -> PackedFrom {
         let [along, across] = self.source;
-        Source { pointer: self.memory.as_ptr(), along, across }
+        PackedFrom { pointer: self.memory.as_ptr(), along, across }
     }
 
     fn at(&self, k: usize, j: usize) -> i64 {
@@ -100,18 +100,22 @@ where
             let [one, two] = [words / 4, words / 2];
             let panels = Panels { words: &of_b, deep: words };
             let starts: Vec<*const u8> = (0..high).map(|row| at(row, 0)).collect();
-            let run = |first: usize, end: usize| Run { offset: (first * word) as isize, first, ..Run::of(end - first) };
+            let run = |first: usize, end: usize| WordRun {
+                offset: (first * word) as isize,
+                first,
+                ..WordRun::of(end - first)
+            };
             let runs = [run(0, one), run(one, two), run(two, words)];
-            let before = Rows::all(&starts, &runs[..2], word as isize);
+            let before = WordRows::all(&starts, &runs[..2], word as isize);
             block::<W>(columns, &[before], panels, (&mut to[first * stride..], stride, true));
             // The rest of the rows in turn: those with even numbers, then the others.
             let (places, starts): (Vec<usize>, Vec<*const u8>) =
                 (0..high).step_by(2).chain((1..high).step_by(2)).map(|row| (row, at(row, 0))).unzip();
             let half = high.div_ceil(2);
-            let part = |rows: std::ops::Range<usize>| Rows {
+            let part = |rows: std::ops::Range<usize>| WordRows {
                 starts: &starts[rows.clone()],
                 places: Some(&places[rows]),
-                ..Rows::all(&starts, &runs[2..], word as isize)
+                ..WordRows::all(&starts, &runs[2..], word as isize)
             };
             let after = [part(0..half), part(half..high)];
             block::<W>(columns, &after, panels, (&mut to[first * stride..], stride, true));
@@ -134,10 +138,17 @@ where
             if high >= ROWS {
                 let count = 1 + columns % (ROWS - 1);
                 let starts: Vec<*const u8> = (0..ROWS).map(|row| at(row, 0)).collect();
-                let runs =
-                    [Run { of: Of::First(count), ..run(0, two) }, Run { of: Of::From(count), ..run(two, words) }];
+                let runs = [
+                    WordRun { of: Of::First(count), ..run(0, two) },
+                    WordRun { of: Of::From(count), ..run(two, words) },
+                ];
                 let mut alone = vec![W::Sum::from(1); to.len()];
-                block::<W>(columns, &[Rows::all(&starts, &runs, word as isize)], panels, (&mut alone, stride, false));
+                block::<W>(
+                    columns,
+                    &[WordRows::all(&starts, &runs, word as isize)],
+                    panels,
+                    (&mut alone, stride, false),
+                );
                 check(&alone, ROWS, &|row| if row < count { 0..split } else { split..a.deep });
             }
         }
@@ -354,7 +365,7 @@ proptest! {
             for other in 1..255 {
                 let mut word = [0; LANES];
                 let other_bits = [(other << 7) as u16; 1];
-                let source = Source { pointer: other_bits.as_ptr().cast(), along: 2, across: 2 };
+                let source = PackedFrom { pointer: other_bits.as_ptr().cast(), along: 2, across: 2 };
                 // SAFETY: there is one element.
                 let other_found = unsafe { pack::<Bf16>(source, 1, 1, false, &mut word) };
                 let normal = exponent > -127 && exponent + (other - 127) - 14 >= -126;
@@ -367,9 +378,9 @@ proptest! {
                 let halves = unsafe { [magnitude(&starts, 0, half), magnitude(&starts, 2 * half as isize, deep - half)] };
                 prop_assert_eq!(halves.into_iter().min(), Some(found.least));
                 // So does the product.
-                let (words, runs) = (deep / 2, [Run::of(deep / 2)]);
+                let (words, runs) = (deep / 2, [WordRun::of(deep / 2)]);
                 let (zeros, mut sums) = (vec![0; panel_words(1, words)], vec![0.0; wide]);
-                let rows = [Rows::all(&starts, &runs, 4)];
+                let rows = [WordRows::all(&starts, &runs, 4)];
                 let panels = Panels { words: &zeros, deep: words };
                 // SAFETY: as above.
                 let least = unsafe { block::<Bf16>(1, &rows, panels, (&mut sums, 1, false)) };

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::super::Matrix;
 use super::multiplies_f32;
-use super::pack::Source;
+use super::pack::PackedFrom;
 use super::steps::{ahead, shares};
 use super::vector::{Vector, Widened};
 
@@ -117,7 +117,7 @@ shapes! {
 /// If there are fewer columns than the order needs, or `to` is too short.
 pub(in crate::gemm::cpu) unsafe fn widened<H: Widened, O: Order>(
     extents: [usize; 3],
-    operands: (Matrix<f32>, Source),
+    operands: (Matrix<f32>, PackedFrom),
     to: &mut [f32],
     strides: [usize; 2],
 ) {
@@ -129,7 +129,7 @@ pub(in crate::gemm::cpu) unsafe fn widened<H: Widened, O: Order>(
 pub(super) unsafe fn widened_by<H: Widened, O: Order>(
     avx512: bool,
     [rows, columns, depth]: [usize; 3],
-    (a, b): (Matrix<f32>, Source),
+    (a, b): (Matrix<f32>, PackedFrom),
     to: &mut [f32],
     strides: [usize; 2],
 ) {
@@ -162,7 +162,7 @@ pub(in crate::gemm::cpu) struct Rows {
     columns: usize,
     depth: usize,
     a: Matrix<f32>,
-    b: Source,
+    b: PackedFrom,
     to: *mut f32,
     strides: [usize; 2],
 }

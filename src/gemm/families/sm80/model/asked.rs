@@ -8,7 +8,7 @@ use crate::gemm::kernel::{SplitK, Within};
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::misfit::Misfit;
 use crate::gemm::model::needed::needed_share;
-use crate::gemm::model::selection::{NO_CLUSTERS, Part, Request, Selection, check_splits};
+use crate::gemm::model::selection::{LaunchedPart, NO_CLUSTERS, Request, Selection, check_splits};
 use crate::gemm::problem::Error;
 
 impl<'a> Selection<'a> {
@@ -19,7 +19,7 @@ impl<'a> Selection<'a> {
     }
 
     /// The workload of a kernel for sm_80 and later.
-    pub(crate) fn sm80_workload(&self, way: &Part<'a>, instruction: Instruction) -> Workload<'a> {
+    pub(crate) fn sm80_workload(&self, way: &LaunchedPart<'a>, instruction: Instruction) -> Workload<'a> {
         let (a, b) = self.layouts;
         let (problem, lines) = (self.problem.shared_alike(), way.lines.map(|(lines, _)| lines));
         let needed = needed_share(way.tree, &problem);
@@ -49,7 +49,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Why no tile of a kernel for sm_80 and later fits.
-    fn no_sm80_tile(&self, way: &Part<'a>, instruction: Instruction) -> Error {
+    fn no_sm80_tile(&self, way: &LaunchedPart<'a>, instruction: Instruction) -> Error {
         match rank(self.machine, &self.sm80_workload(way, instruction)) {
             Err(why) => misfit(way, &why),
             Ok(_) => Error::NoTile { reason: "the epilogue needs more than any tile leaves".into() },
@@ -59,7 +59,7 @@ impl<'a> Selection<'a> {
     /// A kernel for sm_80 and later on a tile, with later phases computed in one way.
     fn asked_sm80_way(
         &self,
-        way: &Part<'a>,
+        way: &LaunchedPart<'a>,
         instruction: Instruction,
         request: &Request,
         mut tile: Tile,
@@ -84,7 +84,7 @@ impl<'a> Selection<'a> {
 }
 
 /// Why a tile is no tile for this.
-fn misfit(way: &Part<'_>, why: &Misfit) -> Error {
+fn misfit(way: &LaunchedPart<'_>, why: &Misfit) -> Error {
     match way.lines {
         Some(_) => way.refused(why.to_string()),
         None => Error::NoTile { reason: why.to_string() },

@@ -15,7 +15,7 @@ use crate::gemm::kernel::stream::Stream;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, OperandView};
 use crate::gemm::run::fill::{index_values, put_groups};
-use crate::gemm::run::launch::{Filling, Run, operand_name, sums};
+use crate::gemm::run::launch::{Filling, KernelRun, operand_name, sums};
 
 /// The shape of a launch; a kernel with stream-K is persistent.
 pub(crate) fn shape(
@@ -39,7 +39,11 @@ pub(crate) fn shape(
 }
 
 /// `sm80::Common` (`sm80/gemm.cuh`), the reading's part, and the scales.
-pub(crate) fn parameter(key: &Sm80Key, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
+pub(crate) fn parameter(
+    key: &Sm80Key,
+    run: &KernelRun<'_>,
+    filling: &Filling<'_>,
+) -> Result<(ParameterBytes, usize), Error> {
     let Filling { grid, places, workspace, .. } = *filling;
     let mut bytes = run.room(key.common_bytes(), PARAMETER_ALIGNMENT, filling)?;
     let mut to = Filler { bytes: &mut bytes, at: 0 };

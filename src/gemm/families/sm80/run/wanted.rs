@@ -9,7 +9,7 @@ use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::repacking::Repacking;
 use crate::gemm::problem::sliding::MOST_AXES;
 use crate::gemm::problem::{Left, OperandView, Problem};
-use crate::gemm::run::sought::{Sought, Wanted};
+use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// Whether a kernel computes a run, perhaps by narrower copies than another would.
 pub(crate) fn serves(key: &Sm80Key, problem: &Problem, a: Left<'_>, b: &[OperandView]) -> bool {
@@ -22,7 +22,7 @@ pub(crate) fn serves(key: &Sm80Key, problem: &Problem, a: Left<'_>, b: &[Operand
 }
 
 /// A candidate's kernel as a run needs it; `None` if the run's lines, or A's patches, don't fit.
-pub(crate) fn wanted(key: &Sm80Key, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted> {
+pub(crate) fn wanted(key: &Sm80Key, candidate: &Candidate, of: &Sought<'_>) -> Option<WantedKernel> {
     let ((a, b), given) = (of.layouts, of.problem);
     // Without products there is no A to be read.
     let (reading, shape) = match given.is_empty() {
@@ -39,5 +39,5 @@ pub(crate) fn wanted(key: &Sm80Key, candidate: &Candidate, of: &Sought<'_>) -> O
     let workload = Workload { problem, instruction, a, b, epilogue, lines, needed: of.needed };
     let product = estimate(of.machine, &workload, key.tile, candidate.split_k).ok()?.microseconds;
     let microseconds = product + if key.in_tile { 0.0 } else { of.later };
-    Some(Wanted::of(KernelKey::Sm80(key), candidate, Repacking::default(), microseconds))
+    Some(WantedKernel::of(KernelKey::Sm80(key), candidate, Repacking::default(), microseconds))
 }

@@ -26,7 +26,7 @@ pub(super) struct Copied {
 
 /// An argument that is read.
 #[derive(Clone, Debug)]
-pub(super) struct Read {
+pub(super) struct InputRead {
     /// Its field of `Arguments`: its value's name with a leading `_`.
     pub(super) field: String,
     /// Its elements.
@@ -41,7 +41,7 @@ pub(super) struct Read {
     pub(super) way: Way,
 }
 
-impl Read {
+impl InputRead {
     /// The C++ type, of 4 bytes, of a staged vector's entries in shared memory.
     pub(super) fn staged_type(&self) -> &'static str {
         if self.ty == "Real" { "float" } else { "i32" }
@@ -71,7 +71,7 @@ pub(super) enum Way {
 #[derive(Clone, Debug)]
 pub(super) struct Accesses {
     /// The arguments that are read from memory.
-    pub(super) reads: Vec<Read>,
+    pub(super) reads: Vec<InputRead>,
     /// The outputs that are copied by boxes, each with its number.
     pub(super) copied_outputs: Vec<(usize, Copied)>,
     /// The number of staged vectors.
@@ -114,7 +114,7 @@ impl Accesses {
                 ParameterClass::RowVector | ParameterClass::ColumnVector => Way::Rows,
                 ParameterClass::DeviceScalar | ParameterClass::Scalar | ParameterClass::Seed => Way::Value,
             };
-            reads.push(Read { field, element, ty, class: parameter.class, parameter: i, way });
+            reads.push(InputRead { field, element, ty, class: parameter.class, parameter: i, way });
         }
         let copied_outputs = tree
             .stores()
@@ -129,13 +129,13 @@ impl Accesses {
     }
 
     /// The arguments that a sweep reads.
-    pub(super) fn of_sweep(&self, sweep: &Sweep<'_>) -> Vec<Read> {
-        let is_read = |read: &&Read| sweep.tree.parameters()[read.parameter].value.is_some();
+    pub(super) fn of_sweep(&self, sweep: &Sweep<'_>) -> Vec<InputRead> {
+        let is_read = |read: &&InputRead| sweep.tree.parameters()[read.parameter].value.is_some();
         self.reads.iter().filter(is_read).cloned().collect()
     }
 
     /// The inputs that are copied by boxes.
-    pub(super) fn copied_inputs(&self) -> Vec<(&Read, &Copied)> {
+    pub(super) fn copied_inputs(&self) -> Vec<(&InputRead, &Copied)> {
         let copied = self.reads.iter().filter_map(|read| match &read.way {
             Way::Copied(copied) => Some((read, copied)),
             _ => None,

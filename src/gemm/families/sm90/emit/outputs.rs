@@ -2,7 +2,7 @@
 
 use super::inputs::Copied;
 use super::visitor::VisitorText;
-use crate::evt::{BroadcastClass, Sweep, Target, ValidOutput, ValidTree, ValueId};
+use crate::evt::{BroadcastClass, Sweep, SweepTarget, ValidOutput, ValidTree, ValueId};
 use crate::expr::cuda::element_name;
 use crate::gemm::emit::arguments::output_name;
 use crate::gemm::emit::element::{accumulator, visitor_type};
@@ -85,7 +85,7 @@ impl VisitorText<'_> {
             writeln!(self.code, "if (!sm90::whole_step<Config>(inside, row, column)) return;  // lanes have stored it");
         }
         for (i, Copied { map, field, element, has_digits }) in &self.accesses.copied_outputs {
-            if !sweep.targets.contains(&Target::Output(*i)) {
+            if !sweep.targets.contains(&SweepTarget::Output(*i)) {
                 continue;
             }
             let (store, of) = match has_digits {

@@ -3,11 +3,11 @@
 //!
 //! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
-use super::inputs::{Accesses, Copied, Read, Way, position_of};
+use super::inputs::{Accesses, Copied, InputRead, Way, position_of};
 use crate::cuda::Writer;
 use crate::evt::{
-    Axis, Form, OutputKind, ParameterClass, Place, Position, Reduction, Sweep, Target, ValidOutput, ValidTree, ValueId,
-    ValueKind,
+    Axis, Form, OutputKind, ParameterClass, Position, Reduction, Sweep, SweepPlace, SweepTarget, ValidOutput,
+    ValidTree, ValueId, ValueKind,
 };
 use crate::expr::cuda::element_name;
 use crate::gemm::emit::arguments::{ReductionGroup, operation, output_name, running_type, taken};
@@ -76,12 +76,12 @@ impl<'a> VisitorText<'a> {
         if self.grouped { "sm90::up_to(work.end, problem)" } else { "problem" }
     }
 
-    fn guard(&self, read: &Read) -> Option<&'a Guard> {
+    fn guard(&self, read: &InputRead) -> Option<&'a Guard> {
         self.epilogue.guards.iter().find(|guard| guard.member == format!("read{}", read.field))
     }
 
     /// A condition in `arguments` for an argument to be needed; `None` if it always is.
-    fn condition(&self, read: &Read) -> Option<String> {
+    fn condition(&self, read: &InputRead) -> Option<String> {
         let guard = self.guard(read)?;
         let scalars: Vec<String> =
             guard.scalars.iter().map(|id| format!("arguments._{}", self.tree.value(*id).name)).collect();
@@ -147,7 +147,7 @@ impl<'a> VisitorText<'a> {
         writeln!(self.code, "static constexpr int SWEEPS = {};", sweeps.len());
         let copied = self.accesses.copied_inputs();
         let inputs = |sweep: &Sweep<'_>| {
-            let is_read = |read: &Read| sweep.tree.parameters()[read.parameter].value.is_some();
+            let is_read = |read: &InputRead| sweep.tree.parameters()[read.parameter].value.is_some();
             let bits = copied.iter().enumerate().filter(|(_, (read, _))| is_read(read)).map(|(i, _)| 1u64 << i);
             format!("{}u", bits.sum::<u64>())
         };
@@ -171,7 +171,7 @@ impl<'a> VisitorText<'a> {
     /// Whether a sweep stores tensors by boxes.
     pub(super) fn copies_outputs(&self, sweep: &Sweep<'_>) -> bool {
         let is_copied = |output: &usize| self.accesses.copied_outputs.iter().any(|(copied, _)| copied == output);
-        sweep.targets.iter().any(|target| matches!(target, Target::Output(output) if is_copied(output)))
+        sweep.targets.iter().any(|target| matches!(target, SweepTarget::Output(output) if is_copied(output)))
     }
 
     /// The class of a reduction in MMA terms, where rows are the problem's rows unless the kernel is swapped.
@@ -214,7 +214,8 @@ impl<'a> VisitorText<'a> {
         }
         for (sweep, _) in &self.epilogue.sweeps {
             for (output, target) in sweep.tree.outputs().iter().zip(&sweep.targets) {
-                let (OutputKind::Reduce(reduction), Target::Kept(Place::Line(id))) = (output.kind, *target) else {
+                let (OutputKind::Reduce(reduction), SweepTarget::Kept(SweepPlace::Line(id))) = (output.kind, *target)
+                else {
                     continue;
                 };
                 let (op, running) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
@@ -272,7 +273,7 @@ impl<'a> VisitorText<'a> {
     }
 
     /// Writes a bit for every copied input: whether it is read at all.
-    fn needed(&mut self, inputs: &[&Read]) {
+    fn needed(&mut self, inputs: &[&InputRead]) {
         let bits: Vec<String> = inputs
             .iter()
             .enumerate()
@@ -292,7 +293,7 @@ impl<'a> VisitorText<'a> {
     }
 
     fn fill_vectors(&mut self) {
-        let staged: Vec<(Read, usize)> = self
+        let staged: Vec<(InputRead, usize)> = self
             .accesses
             .reads
             .iter()
@@ -390,11 +391,11 @@ impl<'a> VisitorText<'a> {
             _ => return field,
         };
         match sweep.place(parameter) {
-            Some(Place::Accumulator(i)) => return format!("Real({}[v])", accumulator(self.tree, i)),
-            Some(Place::Register(i)) => {
+            Some(SweepPlace::Accumulator(i)) => return format!("Real({}[v])", accumulator(self.tree, i)),
+            Some(SweepPlace::Register(i)) => {
                 return format!("from_register<{}>(accum[{i}][v])", visitor_type(sweep.tree, id));
             }
-            Some(Place::Line(id)) => return format!("_{}.result[L::half(v)]", self.tree.value(id).name),
+            Some(SweepPlace::Line(id)) => return format!("_{}.result[L::half(v)]", self.tree.value(id).name),
             None => {}
         }
         let parameter = sweep.tree.parameter(parameter);
@@ -465,7 +466,7 @@ impl<'a> VisitorText<'a> {
             #pragma unroll
             for (int v = 0; v < V; ++v) values[v] = {function}({leaves});" }
         for (place, output) in sweep.tree.stores() {
-            if let Target::Output(i) = sweep.targets[place] {
+            if let SweepTarget::Output(i) = sweep.targets[place] {
                 self.store(sweep, i, output);
             }
         }
@@ -476,7 +477,7 @@ impl<'a> VisitorText<'a> {
             self.with(&running_type(self.tree, reduction), &taken(self.tree, reduction, &value, &row, &column), &then);
         }
         for (place, output) in sweep.tree.stores() {
-            let Target::Kept(Place::Register(i)) = sweep.targets[place] else { continue };
+            let SweepTarget::Kept(SweepPlace::Register(i)) = sweep.targets[place] else { continue };
             let name = &sweep.tree.value(output.value).name;
             writeln! { self.code, "
                 #pragma unroll
@@ -486,12 +487,12 @@ impl<'a> VisitorText<'a> {
     }
 
     /// The member that a reduction is.
-    fn reduction(&self, target: Target) -> String {
+    fn reduction(&self, target: SweepTarget) -> String {
         match target {
-            Target::Kept(Place::Line(id)) => format!("_{}", self.tree.value(id).name),
-            Target::Output(i) => format!("reduction{i}"),
+            SweepTarget::Kept(SweepPlace::Line(id)) => format!("_{}", self.tree.value(id).name),
+            SweepTarget::Output(i) => format!("reduction{i}"),
             // Never: what is in registers is stored.
-            Target::Kept(_) => String::new(),
+            SweepTarget::Kept(_) => String::new(),
         }
     }
 
@@ -509,8 +510,8 @@ impl<'a> VisitorText<'a> {
             return;
         }
         let of_line = |(place, ..): (usize, &ValidOutput, Reduction)| match sweep.targets[place] {
-            Target::Kept(Place::Line(id)) => Some(format!(", _{}", self.tree.value(id).name)),
-            Target::Kept(_) | Target::Output(_) => None,
+            SweepTarget::Kept(SweepPlace::Line(id)) => Some(format!(", _{}", self.tree.value(id).name)),
+            SweepTarget::Kept(_) | SweepTarget::Output(_) => None,
         };
         let lines: String = sweep.tree.reductions().filter_map(of_line).collect();
         writeln! { self.code, "

@@ -14,7 +14,7 @@ use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::misfit::Misfit;
 use crate::gemm::model::needed::needed_share;
 use crate::gemm::model::repacking::Repacking;
-use crate::gemm::model::selection::{self, Part, Selection, check_splits};
+use crate::gemm::model::selection::{self, LaunchedPart, Selection, check_splits};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
 use epilogue_runtime::Arch;
 
@@ -29,7 +29,7 @@ const NO_SHARED_TILE: &str = "shared memory has no room for any tile with this e
 
 impl<'a> Selection<'a> {
     /// Why lines don't lie in a tile of a kernel for sm_90a as was asked for, or in the tiles of a cluster; `None` if they do.
-    pub(crate) fn beyond_tile(&self, way: &Part<'_>, wanted: &Request) -> Option<String> {
+    pub(crate) fn beyond_tile(&self, way: &LaunchedPart<'_>, wanted: &Request) -> Option<String> {
         let (lines, within) = way.lines?;
         // Lines are along MMA columns: columns are those of swapped kernels, whose accumulators share rows.
         let sharers = if lines.columns { 1 } else { way.tree.cost().products() };
@@ -89,7 +89,7 @@ impl<'a> Selection<'a> {
 
     /// The workload of a kernel for sm_90a, and the copies before it that let it load the operands; `picks`: whether it
     /// picks A's rows itself.
-    fn sm90_workload(&self, way: &Part<'a>, instruction: Wgmma, picks: bool) -> (Workload<'a>, Repacking) {
+    fn sm90_workload(&self, way: &LaunchedPart<'a>, instruction: Wgmma, picks: bool) -> (Workload<'a>, Repacking) {
         let (problem, accumulators) = (self.problem.shared_alike(), way.tree.cost().products());
         let repacking =
             Repacking::of(self.machine, &problem, (instruction.multiplied(), picks), self.layouts, accumulators);
@@ -133,7 +133,11 @@ impl<'a> Selection<'a> {
     }
 
     /// Its kernels on tiles that `counts` accepts, with the copies before them, best first.
-    pub(crate) fn sm90_candidates(&self, way: &Part<'a>, counts: &dyn Fn((usize, usize)) -> bool) -> Vec<Candidate> {
+    pub(crate) fn sm90_candidates(
+        &self,
+        way: &LaunchedPart<'a>,
+        counts: &dyn Fn((usize, usize)) -> bool,
+    ) -> Vec<Candidate> {
         if self.refused_reading(None).is_some() {
             return Vec::new();
         }
@@ -145,7 +149,7 @@ impl<'a> Selection<'a> {
     /// The kernels for sm_90a that satisfy a request, with the copies before them, best first.
     fn ranked_sm90(
         &self,
-        way: &Part<'a>,
+        way: &LaunchedPart<'a>,
         instruction: Wgmma,
         request: &Request,
         supported: impl Fn(&Sm90Key) -> bool,
@@ -200,7 +204,7 @@ impl<'a> Selection<'a> {
     }
 
     /// That kernel with later phases computed in one way.
-    fn asked_sm90_way(&self, way: &Part<'a>, instruction: Wgmma, wanted: &Request) -> Result<Candidate, Error> {
+    fn asked_sm90_way(&self, way: &LaunchedPart<'a>, instruction: Wgmma, wanted: &Request) -> Result<Candidate, Error> {
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
         wanted.check_cluster(way.within())?;
         if let Some(reason) = self.beyond_tile(way, wanted) {

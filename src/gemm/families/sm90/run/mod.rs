@@ -16,7 +16,7 @@ use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, OperandView};
 use crate::gemm::run::fill::{index_values, put_groups};
-use crate::gemm::run::launch::{Filling, Run, sums};
+use crate::gemm::run::launch::{Filling, KernelRun, sums};
 
 /// The shape of a launch. Every kernel is persistent.
 pub(crate) fn shape(
@@ -43,16 +43,20 @@ pub(crate) fn shape(
 }
 
 /// The tensors of a run.
-pub(crate) fn tensors<'a>(run: &Run<'a>) -> Tensors<'a> {
-    let Run { tree, problem, a, b, arguments, reading, .. } = *run;
+pub(crate) fn tensors<'a>(run: &KernelRun<'a>) -> Tensors<'a> {
+    let KernelRun { tree, problem, a, b, arguments, reading, .. } = *run;
     Tensors { tree, problem, a, b, arguments, patches: reading.patches() }
 }
 
 /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` describes its fields.
-pub(crate) fn parameter(key: &Sm90Key, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
+pub(crate) fn parameter(
+    key: &Sm90Key,
+    run: &KernelRun<'_>,
+    filling: &Filling<'_>,
+) -> Result<(ParameterBytes, usize), Error> {
     let Filling { grid, places, workspace, .. } = *filling;
     let traffic = Traffic::of(run.tree, key.direct);
-    let Run { problem, a, b, .. } = *run;
+    let KernelRun { problem, a, b, .. } = *run;
     let maps = tensors(run).maps(key, &traffic)?;
     let at = maps.len() + key.common_bytes();
     let mut bytes = run.room(at, PARAMETER_ALIGNMENT, filling)?;

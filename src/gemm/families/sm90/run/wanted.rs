@@ -8,10 +8,10 @@ use crate::gemm::kernel::loading::loads;
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::repacking::Repacking;
 use crate::gemm::problem::{Major, Problem};
-use crate::gemm::run::sought::{Sought, Wanted};
+use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// A candidate's kernel in the variant for a run's layouts; `None` if tensor copies can't load its operands.
-pub(crate) fn wanted(key: &Sm90Key, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted> {
+pub(crate) fn wanted(key: &Sm90Key, candidate: &Candidate, of: &Sought<'_>) -> Option<WantedKernel> {
     let (problem, layouts) = (of.problem, of.layouts);
     let are_patches = problem.reading.patches().is_some();
     if are_patches && problem.boxed().is_none() {
@@ -31,5 +31,5 @@ pub(crate) fn wanted(key: &Sm90Key, candidate: &Candidate, of: &Sought<'_>) -> O
     let key = tensor_maps::variant(tree, key, layouts, direct, &Problem { reading, ..*problem })?;
     supports(&key).ok()?;
     let microseconds = candidate.clone().after(repacking).microseconds;
-    Some(Wanted::of(KernelKey::Sm90(key), candidate, repacking, microseconds))
+    Some(WantedKernel::of(KernelKey::Sm90(key), candidate, repacking, microseconds))
 }

@@ -12,7 +12,7 @@ use crate::gemm::kernel::SplitK;
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::offer::Offer;
-use crate::gemm::model::selection::{Part, Request, Selection};
+use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::{Arithmetic, Error, Knob, Problem, Reading};
 
 /// The family.
@@ -55,7 +55,7 @@ impl Family for Toy {
     fn candidates(
         &self,
         selection: &Selection<'_>,
-        way: &Part<'_>,
+        way: &LaunchedPart<'_>,
         counts: &dyn Fn((usize, usize)) -> bool,
     ) -> Result<Vec<Candidate>, String> {
         if way.lines.is_some() {
@@ -84,7 +84,7 @@ impl Family for Toy {
         found.cloned().ok_or_else(|| Error::NoKernel { kernel: "plain FMA".to_owned(), reason })
     }
 
-    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &Part<'_>) -> Option<String> {
+    fn why_not_in_tile(&self, selection: &Selection<'_>, way: &LaunchedPart<'_>) -> Option<String> {
         self.candidates(selection, way, &|_| true).err()
     }
 

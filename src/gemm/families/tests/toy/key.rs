@@ -20,8 +20,8 @@ use crate::gemm::model::machine::Machine;
 use crate::gemm::model::offer::Offer;
 use crate::gemm::model::repacking::Repacking;
 use crate::gemm::problem::{Left, Major, OperandLayout, OperandView, Problem, Reading};
-use crate::gemm::run::launch::{Filling, Run};
-use crate::gemm::run::sought::{Sought, Wanted};
+use crate::gemm::run::launch::{Filling, KernelRun};
+use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// Everything that a kernel of the toy family is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,7 +132,11 @@ impl FamilyKey for ToyKey {
         8
     }
 
-    fn parameter(&self, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), crate::gemm::Error> {
+    fn parameter(
+        &self,
+        run: &KernelRun<'_>,
+        filling: &Filling<'_>,
+    ) -> Result<(ParameterBytes, usize), crate::gemm::Error> {
         run::parameter(self, run, filling)
     }
 
@@ -140,9 +144,9 @@ impl FamilyKey for ToyKey {
         problem.reading == Reading::Rows
     }
 
-    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<Wanted> {
+    fn wanted(&self, candidate: &Candidate, of: &Sought<'_>) -> Option<WantedKernel> {
         let microseconds = candidate.microseconds + of.later;
         (of.problem.reading == Reading::Rows)
-            .then(|| Wanted::of(KernelKey::Toy(*self), candidate, Repacking::default(), microseconds))
+            .then(|| WantedKernel::of(KernelKey::Toy(*self), candidate, Repacking::default(), microseconds))
     }
 }

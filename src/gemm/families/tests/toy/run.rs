@@ -10,7 +10,7 @@ use crate::gemm::model::candidate::{Bound, Candidate};
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::repacking::Repacking;
 use crate::gemm::problem::{Error, Problem};
-use crate::gemm::run::launch::{Filling, Run, operand_name};
+use crate::gemm::run::launch::{Filling, KernelRun, operand_name};
 
 /// FMAs of a multiprocessor in a clock, and blocks on it.
 const RATE: f64 = 64.0;
@@ -38,7 +38,11 @@ pub(super) fn estimate(key: ToyKey, problem: &Problem, machine: &Machine) -> Can
 }
 
 /// `toy::Common`.
-pub(super) fn parameter(key: &ToyKey, run: &Run<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
+pub(super) fn parameter(
+    key: &ToyKey,
+    run: &KernelRun<'_>,
+    filling: &Filling<'_>,
+) -> Result<(ParameterBytes, usize), Error> {
     let mut bytes = run.room(key.common_bytes(), key.parameter_alignment(), filling)?;
     let mut to = Filler { bytes: &mut bytes, at: 0 };
     for (of, view) in run.operands() {

@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 
 pub(super) use self::roles::Roles;
 use self::sides::Sides;
-use super::compile::Code;
+use super::compile::ReductionCode;
 use super::elements::Elements;
 use super::program::Program;
 use super::registers::LANES;
@@ -75,7 +75,7 @@ impl Contraction {
     pub(super) fn of(
         roles: Roles,
         elements: [Elements; 2],
-        code: &mut Code,
+        code: &mut ReductionCode,
         program: &Program,
         order: Order,
     ) -> Option<Self> {

@@ -6,7 +6,7 @@ use super::Contraction;
 use super::sides::Side;
 use crate::lane::{Class, Register};
 use crate::te::auto::cpu::elements::Along;
-use crate::te::auto::cpu::memory::{Run, decode, runs};
+use crate::te::auto::cpu::memory::{LaneRun, decode, runs};
 use crate::te::auto::cpu::registers::{LANES, Registers};
 use crate::te::error::TeError;
 
@@ -76,7 +76,7 @@ impl Contraction {
             let lanes = (columns.len() - at).min(most);
             let mut along = runs(loops, (columns.start + at) as i64, lanes);
             for run in &mut along {
-                let Run { index, .. } = run;
+                let LaneRun { index, .. } = run;
                 index.insert_from_slice(0, &first[..before]);
             }
             let tiles = &mut packed[at * operands.len() * count..];

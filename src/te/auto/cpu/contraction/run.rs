@@ -7,9 +7,9 @@ use super::{Contraction, Tiles};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::bind::iteration_space::points;
-use crate::te::auto::cpu::job::Job;
+use crate::te::auto::cpu::reduce_job::Job;
+use crate::te::auto::cpu::reduce_tree::part_of;
 use crate::te::auto::cpu::registers::{LANES, Registers};
-use crate::te::auto::cpu::tree::part_of;
 use crate::te::error::TeError;
 
 /// The memory of a thread.

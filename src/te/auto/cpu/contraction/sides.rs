@@ -6,10 +6,10 @@ use super::Roles;
 use crate::expr::Op;
 use crate::jit::Body;
 use crate::lane::machine::{Lowering, Typed};
-use crate::lane::{Class, Operation, Register, Step};
-use crate::te::auto::cpu::compile::Code;
+use crate::lane::{Class, LaneStep, Operation, Register};
+use crate::te::auto::cpu::compile::ReductionCode;
 use crate::te::auto::cpu::elements::Elements;
-use crate::te::auto::cpu::fold::Combine;
+use crate::te::auto::cpu::fold_memory::Combine;
 use crate::te::auto::cpu::program::Program;
 
 /// The steps of a contraction.
@@ -19,13 +19,13 @@ pub(super) struct Sides {
     /// What is computed of an output's totals and the operands of its row and its column.
     pub(super) body: Body,
     /// The steps of the body.
-    steps: Vec<Step>,
+    steps: Vec<LaneStep>,
 }
 
 /// What is computed for a row, or for a column, of each element.
 #[derive(Default)]
 pub(super) struct Side {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<LaneStep>,
     /// What tiles use of it.
     pub(super) operands: Vec<Register>,
 }
@@ -35,7 +35,7 @@ type Varies = [bool; 2];
 
 impl Sides {
     /// `None` if there is no vector code for the body.
-    pub(super) fn of(roles: &Roles, elements: &[Elements; 2], code: &Code, program: &Program) -> Option<Self> {
+    pub(super) fn of(roles: &Roles, elements: &[Elements; 2], code: &ReductionCode, program: &Program) -> Option<Self> {
         let mut varies: HashMap<Register, Varies> = HashMap::new();
         for elements in elements {
             varies.extend(elements.registers().map(|(register, place)| (register, roles.read_varies(place))));
@@ -66,7 +66,7 @@ impl Sides {
     }
 
     /// Whether the body adds a product of two operands to a sum.
-    pub(super) fn is_product(&self, code: &Code) -> bool {
+    pub(super) fn is_product(&self, code: &ReductionCode) -> bool {
         let is_sum = matches!(code.combines.as_deref(), Some([Combine::Add]));
         let mut products = self.steps.iter().filter(|step| !code.accumulate.0.contains(step));
         let product = products.next().is_some_and(|step| step.operation == Operation::Apply(Op::Mul));
@@ -78,7 +78,7 @@ impl Side {
     /// Drops steps that no operand needs.
     fn keep_needed(&mut self) {
         let mut needed = self.operands.clone();
-        let mut kept: Vec<Step> = Vec::new();
+        let mut kept: Vec<LaneStep> = Vec::new();
         for step in self.steps.iter().rev().filter(|step| {
             let is_needed = needed.contains(&step.to);
             if is_needed {
@@ -102,7 +102,7 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn body(&mut self, code: &Code, steps: &[Step]) -> Option<Body> {
+    fn body(&mut self, code: &ReductionCode, steps: &[LaneStep]) -> Option<Body> {
         let mut totals = Vec::with_capacity(code.left.len());
         for left in &code.left {
             let (argument, value) = self.lowering.body.total();

@@ -3,15 +3,15 @@
 //!
 //! `lane::machine` turns steps into the computation of a lane; `point_loop` adds where lanes are. From this, `of_job`
 //! makes the loops of a reduction. `walk` makes loops over the elements of neighbouring outputs, for
-//! [columns](super::columns). `whole_rows` makes one loop over rows of a chain of reductions.
+//! [columns](super::reduce_columns). `whole_rows` makes one loop over rows of a chain of reductions.
 
-mod of_job;
 mod point_loop;
+mod reduce_loops;
+pub(super) mod reduce_rows;
 mod strips;
 mod walk;
-pub(super) mod whole_rows;
 
-pub(super) use self::point_loop::{At, Builder, Moving, PointLoop, Rows};
+pub(super) use self::point_loop::{At, LoopBuilder, LoopOutputs, Moving, PointLoop};
 pub(super) use self::strips::{Columns, MachineLoops, NARROW, Strip, Strips, Walks};
 pub(super) use self::walk::Walk;
 use crate::tuning::MachineCode;

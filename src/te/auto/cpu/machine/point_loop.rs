@@ -1,9 +1,9 @@
 //! A loop over points, and the places of the lanes that it reads and writes.
 
 use crate::ElementType;
-use crate::jit::{ARGUMENTS, Body, JitPlace, Kernel, Lane, Value};
+use crate::jit::{ARGUMENTS, Body, JitPlace, JitValue, Kernel, Lane};
 use crate::lane::machine::{Lowering, Typed};
-use crate::lane::{Class, Register, Step};
+use crate::lane::{Class, LaneStep, Register};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
@@ -20,7 +20,7 @@ pub(in crate::te::auto::cpu) enum Moving {
 
 /// Where the lanes of an argument of the code are.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Binding {
+pub(super) enum LoopBinding {
     /// Elements of a read, by its number.
     Read(usize),
     /// Elements of an output.
@@ -41,7 +41,7 @@ pub(super) enum Binding {
 #[derive(Debug)]
 pub(in crate::te::auto::cpu) struct PointLoop {
     kernel: Kernel,
-    bindings: Vec<Binding>,
+    bindings: Vec<LoopBinding>,
     /// The reads, by their numbers, whose elements must be in their registers' lanes.
     pub(in crate::te::auto::cpu) gathered: Vec<usize>,
     /// Whether lanes of registers are read or written, so that there are at most as many points as a register has lanes.
@@ -65,7 +65,7 @@ pub(in crate::te::auto::cpu) struct At<'a> {
 
 /// Outputs that follow each other along the last of the loops over them, and the distances between their lanes.
 #[derive(Clone, Copy)]
-pub(in crate::te::auto::cpu) struct Rows {
+pub(in crate::te::auto::cpu) struct LoopOutputs {
     pub(in crate::te::auto::cpu) count: usize,
     pub(in crate::te::auto::cpu) uniform: usize,
     pub(in crate::te::auto::cpu) cyclic: usize,
@@ -79,12 +79,12 @@ fn lane_of(element: ElementType) -> Option<(Lane, Class)> {
 }
 
 /// Makes a loop. Whatever vector code doesn't do gives `None`.
-pub(in crate::te::auto::cpu) struct Builder<'a> {
+pub(in crate::te::auto::cpu) struct LoopBuilder<'a> {
     program: &'a Program,
     elements: &'a Elements,
     moving: Moving,
     lowering: Lowering,
-    bindings: Vec<Binding>,
+    bindings: Vec<LoopBinding>,
     /// The reads that the caller gathers; `None` if it gathers none.
     gathered: Option<Vec<usize>>,
     /// Whether the caller finds the rows that indices choose.
@@ -92,7 +92,7 @@ pub(in crate::te::auto::cpu) struct Builder<'a> {
     is_short: bool,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> LoopBuilder<'a> {
     pub(in crate::te::auto::cpu) fn new(program: &'a Program, elements: &'a Elements, moving: Moving) -> Self {
         let (lowering, bindings) = (Lowering::default(), Vec::new());
         Self { program, elements, moving, lowering, bindings, gathered: None, chooses: false, is_short: false }
@@ -118,7 +118,7 @@ impl<'a> Builder<'a> {
     /// A register whose value is the same for all points, in one of its lanes.
     pub(in crate::te::auto::cpu) fn uniform(&mut self, register: Register) -> Option<()> {
         let value = Typed::narrow(register.class, self.lowering.body.uniform())?;
-        self.bindings.push(Binding::Uniform(register));
+        self.bindings.push(LoopBinding::Uniform(register));
         self.lowering.set(register, value);
         Some(())
     }
@@ -127,7 +127,7 @@ impl<'a> Builder<'a> {
     pub(in crate::te::auto::cpu) fn strip(&mut self, register: Register) -> Option<()> {
         let lane = if register.class == Class::F32 { Lane::F32 } else { Lane::I32 };
         let value = Typed::narrow(register.class, self.lowering.body.load(lane))?;
-        self.bindings.push(Binding::Strip(register));
+        self.bindings.push(LoopBinding::Strip(register));
         self.lowering.set(register, value);
         self.is_short = true;
         Some(())
@@ -136,7 +136,7 @@ impl<'a> Builder<'a> {
     /// A register whose values were kept.
     pub(in crate::te::auto::cpu) fn kept(&mut self, register: Register) {
         let value = self.lowering.body.load(Lane::F32);
-        self.bindings.push(Binding::Kept);
+        self.bindings.push(LoopBinding::Kept);
         self.lowering.set(register, Typed::Float(value));
     }
 
@@ -144,7 +144,7 @@ impl<'a> Builder<'a> {
     pub(in crate::te::auto::cpu) fn keep(&mut self, register: Register) -> Option<()> {
         let Typed::Float(value) = self.value(register)? else { return None };
         self.lowering.body.store(Lane::F32, value);
-        self.bindings.push(Binding::Kept);
+        self.bindings.push(LoopBinding::Kept);
         Some(())
     }
 
@@ -152,12 +152,12 @@ impl<'a> Builder<'a> {
     pub(in crate::te::auto::cpu) fn state(&mut self, register: Register, period: Option<u32>) -> Option<usize> {
         let (argument, value) = match period {
             Some(period) => {
-                self.bindings.push(Binding::Cyclic(register));
+                self.bindings.push(LoopBinding::Cyclic(register));
                 self.lowering.body.cyclic(period)
             }
             None => {
                 self.is_short = true;
-                self.bindings.push(Binding::Strip(register));
+                self.bindings.push(LoopBinding::Strip(register));
                 self.lowering.body.updated()
             }
         };
@@ -185,7 +185,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds steps. Their operands are known registers, constants, or reads of each point.
-    pub(in crate::te::auto::cpu) fn steps(&mut self, steps: &[Step]) -> Option<()> {
+    pub(in crate::te::auto::cpu) fn steps(&mut self, steps: &[LaneStep]) -> Option<()> {
         for step in steps {
             for operand in step.operands() {
                 self.value(*operand)?;
@@ -213,7 +213,7 @@ impl<'a> Builder<'a> {
         let (moving, _) = self.levels();
         if let Some((axis, least)) = self.elements.axis(register) {
             let is_last = moving.last().is_some_and(|level| level.axis == Some(axis));
-            self.bindings.push(Binding::Axis(axis, least));
+            self.bindings.push(LoopBinding::Axis(axis, least));
             let body = &mut self.lowering.body;
             let value = if is_last { body.counter() } else { body.uniform() };
             return Some(Typed::Integer(value)).filter(|_| register.class == Class::I32);
@@ -236,7 +236,7 @@ impl<'a> Builder<'a> {
                 return self.lowering.get(register);
             }
         };
-        self.bindings.push(Binding::Read(number));
+        self.bindings.push(LoopBinding::Read(number));
         Typed::narrow(register.class, value)
     }
 
@@ -246,14 +246,14 @@ impl<'a> Builder<'a> {
         register: Register,
         place: usize,
         output: &Written,
-        steps: &[Step],
+        steps: &[LaneStep],
     ) -> Option<()> {
         let value = self.value(register)?;
         if output.far {
             let lane = if register.class == Class::F32 { Lane::F32 } else { Lane::I32 };
             let bits = self.lowering.bits(register.class, value);
             self.lowering.body.store(lane, bits);
-            self.bindings.push(Binding::Strip(register));
+            self.bindings.push(LoopBinding::Strip(register));
             self.is_short = true;
             return steps.iter().any(|step| step.to == register).then_some(());
         }
@@ -290,12 +290,12 @@ impl<'a> Builder<'a> {
         } else {
             self.lowering.body.store(lane, narrow);
         }
-        self.bindings.push(Binding::Written(place));
+        self.bindings.push(LoopBinding::Written(place));
         Some(())
     }
 
     /// The elements of an axis, a constant or a read in the code, as 32 bits.
-    pub(super) fn bits_of(&mut self, register: Register) -> Option<Value> {
+    pub(super) fn bits_of(&mut self, register: Register) -> Option<JitValue> {
         let value = self.value(register)?;
         Some(self.lowering.bits(register.class, value))
     }
@@ -339,7 +339,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The body, and where its arguments are.
-    pub(super) fn parts(self) -> (Body, Vec<Binding>) {
+    pub(super) fn parts(self) -> (Body, Vec<LoopBinding>) {
         (self.lowering.body, self.bindings)
     }
 
@@ -366,7 +366,7 @@ impl PointLoop {
         at: At<'_>,
         count: usize,
     ) {
-        let rows = Rows { count: 1, uniform: 0, cyclic: 0, kept: 0 };
+        let rows = LoopOutputs { count: 1, uniform: 0, cyclic: 0, kept: 0 };
         // SAFETY: the caller's promise.
         unsafe { self.run_rows(tensors, registers, at, count, rows) };
     }
@@ -382,19 +382,19 @@ impl PointLoop {
         registers: &mut Registers,
         at: At<'_>,
         count: usize,
-        rows: Rows,
+        rows: LoopOutputs,
     ) {
         let mut addresses = [std::ptr::null_mut::<u8>(); ARGUMENTS];
         let mut numbers = [0i32; ARGUMENTS];
         for ((binding, address), number) in self.bindings.iter().zip(&mut addresses).zip(&mut numbers) {
             *address = match *binding {
-                Binding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
-                Binding::Written(place) => written(elements, outputs, place, (at.outer, at.inner)),
-                Binding::Strip(register) => lanes(registers, register, at.strip),
-                Binding::Uniform(register) => lanes(registers, register, at.uniform),
-                Binding::Cyclic(register) => lanes(registers, register, at.cyclic),
-                Binding::Kept => registers.kept[at.kept..].as_mut_ptr().cast(),
-                Binding::Axis(axis, least) => {
+                LoopBinding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
+                LoopBinding::Written(place) => written(elements, outputs, place, (at.outer, at.inner)),
+                LoopBinding::Strip(register) => lanes(registers, register, at.strip),
+                LoopBinding::Uniform(register) => lanes(registers, register, at.uniform),
+                LoopBinding::Cyclic(register) => lanes(registers, register, at.cyclic),
+                LoopBinding::Kept => registers.kept[at.kept..].as_mut_ptr().cast(),
+                LoopBinding::Axis(axis, least) => {
                     *number = (axis_value(elements, axis, (at.outer, at.inner)) + least) as i32;
                     std::ptr::from_mut(number).cast()
                 }
@@ -412,7 +412,7 @@ impl PointLoop {
             for ((address, by), binding) in addresses.iter_mut().zip(&apart).zip(&self.bindings) {
                 match *binding {
                     // SAFETY: the address of its number, which nothing else refers to.
-                    Binding::Axis(axis, _) if elements.outer.last().is_some_and(|last| last.axis == Some(axis)) => unsafe {
+                    LoopBinding::Axis(axis, _) if elements.outer.last().is_some_and(|last| last.axis == Some(axis)) => unsafe {
                         let number = address.cast::<i32>();
                         number.write(number.read().wrapping_add(1));
                     },
@@ -423,9 +423,9 @@ impl PointLoop {
     }
 }
 
-impl Binding {
+impl LoopBinding {
     /// The distance between the lanes of neighbouring outputs.
-    fn bytes_apart(self, elements: &Elements, outputs: &[Written], rows: Rows) -> isize {
+    fn bytes_apart(self, elements: &Elements, outputs: &[Written], rows: LoopOutputs) -> isize {
         let last = elements.outer.last();
         let lanes = |count: usize| 4 * count as isize;
         match self {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::point_loop::{Binding, Builder, axis_value, written};
+use super::point_loop::{LoopBinding, LoopBuilder, axis_value, written};
 use crate::jit::{Kernel, ROW_ARGUMENTS, RowKernel, RowProgram};
 use crate::lane::Register;
 use crate::te::auto::cpu::elements::Elements;
@@ -38,7 +38,7 @@ enum Source {
     Axis(usize, i64),
 }
 
-impl Builder<'_> {
+impl LoopBuilder<'_> {
     /// The walk for this many outputs. Their lanes of `registers` are in memory, and what is kept is in elements of an output.
     pub(in crate::te::auto::cpu) fn walk(
         self,
@@ -48,14 +48,14 @@ impl Builder<'_> {
     ) -> Option<Walk> {
         let vectors = self.vectors();
         let (body, bindings) = self.parts();
-        let source = |binding: Binding| {
+        let source = |binding: LoopBinding| {
             Some(match binding {
-                Binding::Read(part) => Source::Read(part),
-                Binding::Written(place) => Source::Written(place),
-                Binding::Kept => Source::Written(kept_in?),
-                Binding::Strip(register) => Source::Lanes(registers.iter().position(|own| *own == register)?),
-                Binding::Axis(axis, least) => Source::Axis(axis, least),
-                Binding::Uniform(_) | Binding::Cyclic(_) => return None,
+                LoopBinding::Read(part) => Source::Read(part),
+                LoopBinding::Written(place) => Source::Written(place),
+                LoopBinding::Kept => Source::Written(kept_in?),
+                LoopBinding::Strip(register) => Source::Lanes(registers.iter().position(|own| *own == register)?),
+                LoopBinding::Axis(axis, least) => Source::Axis(axis, least),
+                LoopBinding::Uniform(_) | LoopBinding::Cyclic(_) => return None,
             })
         };
         let sources = bindings.into_iter().map(source).collect::<Option<Vec<Source>>>()?;

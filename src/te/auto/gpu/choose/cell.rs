@@ -2,14 +2,14 @@
 //! between one launch, if the state fits a block, and a launch for every stage of every step.
 
 use super::reduce::{LIMIT, power_of_two};
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points, tensor_of};
 use crate::te::auto::gpu::emit::cell::{CellKey, StageKey};
 use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
-use crate::te::auto::gpu::emit::loops::{Access, Loops, Side};
+use crate::te::auto::gpu::emit::loops::{Loops, Side, VectorAccess};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::Affine;
-use crate::te::auto::split::cell::{Cell, Source, Stage};
+use crate::te::auto::split::cell::{Cell, CellSource, CellStage};
 use crate::te::error::TeError;
 use crate::te::expr::axis::Axis;
 
@@ -84,7 +84,7 @@ pub(in crate::te::auto) type Choice = Result<CellPlan, String>;
 /// The error of a read at indices outside of its tensor.
 pub(in crate::te::auto) fn choose(
     cell: &Cell,
-    bound: &Bound<'_>,
+    bound: &BoundTensors<'_>,
     steps: i64,
     order: Order,
     room: Room,
@@ -148,7 +148,7 @@ pub(in crate::te::auto) fn choose(
 }
 
 /// Extents of the first state.
-fn state_extents(cell: &Cell, bound: &Bound<'_>) -> Result<Vec<i64>, TeError> {
+fn state_extents(cell: &Cell, bound: &BoundTensors<'_>) -> Result<Vec<i64>, TeError> {
     let state = cell.state(0);
     state.shape().iter().map(|x| bound.sizes.value(x)).collect()
 }
@@ -176,8 +176,8 @@ fn lay_out(cell: &Cell, plans: &mut [BufferPlan], rows: i64) -> i64 {
 
 fn of_stage(
     cell: &Cell,
-    stage: &Stage,
-    bound: &Bound<'_>,
+    stage: &CellStage,
+    bound: &BoundTensors<'_>,
     buffers: &[BufferPlan],
     order: Order,
 ) -> Result<(StagePlan, StageKey), TeError> {
@@ -210,9 +210,9 @@ fn of_stage(
     let (outer, inner) = levels.split_at(outer);
     let first = 1 + if stage.has_rows { cell.rows } else { 0 };
     let (columns, elements) = (points(&outer[first..]), if inner.is_empty() { 0 } else { points(inner) });
-    let tested = |source: &Source| match source {
-        Source::Memory => false,
-        Source::Buffer { buffer, affine, .. } => {
+    let tested = |source: &CellSource| match source {
+        CellSource::Memory => false,
+        CellSource::Buffer { buffer, affine, .. } => {
             let from = cell.buffers[*buffer].first_column(cell.rows);
             !affine.as_ref().is_some_and(|affine| {
                 stays_inside(&pattern.axes, affine, &space, bound, &buffers[*buffer].extents, from)
@@ -225,7 +225,7 @@ fn of_stage(
             inner: inner.iter().map(|level| level.axis).collect(),
             vector_side: Side::Inner,
             vector: 1,
-            access: space.reads.iter().map(|read| read.as_ref().map(|_| Access::Strided)).collect(),
+            access: space.reads.iter().map(|read| read.as_ref().map(|_| VectorAccess::Strided)).collect(),
         },
         group: group(stage, &space, columns, elements, order) as u32,
         tested: stage.sources.iter().map(tested).collect(),
@@ -236,7 +236,7 @@ fn of_stage(
 
 /// The number of neighbouring threads that share a column: a warp if these then read neighbours; otherwise just enough
 /// to keep an SM busy when there are few columns.
-fn group(stage: &Stage, space: &Space, columns: i64, elements: i64, order: Order) -> i64 {
+fn group(stage: &CellStage, space: &Space, columns: i64, elements: i64, order: Order) -> i64 {
     if order != Order::Device || !stage.pattern.is_commutative() || elements < 2 {
         return 1;
     }
@@ -262,7 +262,7 @@ fn stays_inside(
     axes: &[Axis],
     affine: &Affine,
     space: &Space,
-    bound: &Bound<'_>,
+    bound: &BoundTensors<'_>,
     extents: &[i64],
     from: usize,
 ) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points};
 use crate::te::auto::gpu::emit::element::reads_in_registers;
-use crate::te::auto::gpu::emit::loops::{Access, Loops, Side};
+use crate::te::auto::gpu::emit::loops::{Loops, Side, VectorAccess};
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
@@ -186,9 +186,9 @@ impl Problem<'_> {
         let step = |read: usize| self.levels(side).last().map_or(0, |level| level.reads[read]);
         let access = (0..self.space.reads.len()).map(|read| {
             self.space.reads[read].as_ref().map(|_| match step(read) {
-                0 => Access::One,
-                1 if self.packs(side, read, vector) => Access::Packed,
-                _ => Access::Strided,
+                0 => VectorAccess::One,
+                1 if self.packs(side, read, vector) => VectorAccess::Packed,
+                _ => VectorAccess::Strided,
             })
         });
         Loops {

@@ -3,7 +3,7 @@
 use super::reduce::{limited, power_of_two};
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points};
 use crate::te::auto::gpu::emit::linear_map::map_bytes;
-use crate::te::auto::gpu::emit::loops::{Access, Loops, Side};
+use crate::te::auto::gpu::emit::loops::{Loops, Side, VectorAccess};
 use crate::te::auto::gpu::emit::scan::{ScanKey, ScanMapping};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::{Read, refused};
@@ -256,9 +256,9 @@ impl Problem<'_> {
     fn loops(&self, vector: i64, shift: i64) -> Loops {
         let access = (0..self.space.reads.len()).map(|read| {
             self.space.reads[read].as_ref().map(|_| match self.inner[0].reads[read] {
-                0 => Access::One,
-                1 if vector > 1 && self.packs(read, vector, shift) => Access::Packed,
-                _ => Access::Strided,
+                0 => VectorAccess::One,
+                1 if vector > 1 && self.packs(read, vector, shift) => VectorAccess::Packed,
+                _ => VectorAccess::Strided,
             })
         });
         Loops {

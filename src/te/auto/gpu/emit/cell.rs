@@ -11,7 +11,7 @@ use super::reduce::combination;
 use crate::cuda::Writer;
 use crate::expr::identifier::sanitize;
 use crate::te::auto::pattern::reads::read_type;
-use crate::te::auto::split::cell::{Buffer, Cell, Source, Stage, Store};
+use crate::te::auto::split::cell::{Buffer, Cell, CellSource, CellStage, Store};
 use crate::te::cuda::{Library, register};
 use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
@@ -41,8 +41,8 @@ pub(in crate::te::auto) struct StageKey {
 }
 
 /// Whether a stage takes a parameter. Values outside global memory have no address.
-fn is_taken(stage: &Stage, field: &Field) -> bool {
-    let shared = |read: &usize| matches!(stage.sources[*read], Source::Buffer { .. });
+fn is_taken(stage: &CellStage, field: &Field) -> bool {
+    let shared = |read: &usize| matches!(stage.sources[*read], CellSource::Buffer { .. });
     match field {
         Field::Read(read) => !shared(read),
         Field::Output(output) | Field::OutputStep(output, ..) => stage.stores[*output].state.is_some(),
@@ -241,7 +241,7 @@ struct Text<'a> {
     code: &'a mut Writer,
     context: KernelContext<'a>,
     cell: &'a Cell,
-    stage: &'a Stage,
+    stage: &'a CellStage,
     key: &'a CellKey,
     of_stage: &'a StageKey,
     number: usize,
@@ -319,7 +319,7 @@ impl Text<'_> {
     /// Writes declarations of reads. Reads of elements move along the reduced axes.
     fn reads(&mut self, places: std::ops::Range<usize>, of_elements: bool) -> Result<(), TeError> {
         for place in places {
-            if let Source::Buffer { buffer, lag, .. } = self.stage.sources[place] {
+            if let CellSource::Buffer { buffer, lag, .. } = self.stage.sources[place] {
                 self.shared_read(place, buffer, lag)?;
                 continue;
             }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use epilogue_runtime::Site;
 
 use super::field::{Field, ReduceField, ScanField};
-use super::loops::{Access, Loops, Side};
+use super::loops::{Loops, Side, VectorAccess};
 use crate::cuda::Writer;
 use crate::expr::identifier::{FreeNames, sanitize};
 use crate::te::arith::Context;
@@ -264,8 +264,8 @@ impl<'a> KernelContext<'a> {
             let access = read.and_then(|read| self.loops.access[read]);
             let index = format!("{}{level}", side.name());
             match (self.loops.vector_loop(side) == Some(level), access) {
-                (true, Some(Access::One)) => {}
-                (true, Some(Access::Packed)) => terms.push(index),
+                (true, Some(VectorAccess::One)) => {}
+                (true, Some(VectorAccess::Packed)) => terms.push(index),
                 _ => terms.push(format!("{index} * p.{name}_{index}")),
             }
         }

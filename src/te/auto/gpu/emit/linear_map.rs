@@ -2,7 +2,7 @@
 
 use super::context::KernelContext;
 use crate::cuda::Writer;
-use crate::te::auto::pattern::linear_map::{Entry, LinearMap, MapNumber};
+use crate::te::auto::pattern::linear_map::{LinearMap, MapEntry, MapNumber};
 use crate::te::cuda::register;
 use crate::te::error::TeError;
 use crate::te::expr::expression::Expr;
@@ -56,7 +56,7 @@ fn member(number: MapNumber) -> String {
 }
 
 /// The entries of a map with members `prefix.m01`, and so on.
-fn entries(context: &mut KernelContext<'_>, map: &LinearMap, prefix: &str) -> Vec<Vec<Entry>> {
+fn entries(context: &mut KernelContext<'_>, map: &LinearMap, prefix: &str) -> Vec<Vec<MapEntry>> {
     let mut value = |number: MapNumber| {
         let var = Var::local("m", map.dtype);
         context.call(var, format!("{prefix}.{}", member(number)));
@@ -70,7 +70,7 @@ fn entries(context: &mut KernelContext<'_>, map: &LinearMap, prefix: &str) -> Ve
 pub(in crate::te::auto) fn numbers(
     context: &mut KernelContext<'_>,
     map: &LinearMap,
-    entries: &[Vec<Entry>],
+    entries: &[Vec<MapEntry>],
 ) -> Result<String, TeError> {
     context.values(&map.numbers(entries))
 }

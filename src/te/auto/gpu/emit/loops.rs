@@ -18,7 +18,7 @@ impl Side {
 
 /// How an array is accessed along the loop that takes several points at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) enum Access {
+pub(in crate::te::auto) enum VectorAccess {
     /// One element for all points.
     One,
     /// Contiguous and aligned elements.
@@ -39,7 +39,7 @@ pub(in crate::te::auto) struct Loops {
     /// The number of these points.
     pub(in crate::te::auto) vector: usize,
     /// How each affine read accesses memory along this loop.
-    pub(in crate::te::auto) access: Vec<Option<Access>>,
+    pub(in crate::te::auto) access: Vec<Option<VectorAccess>>,
 }
 
 impl Loops {

@@ -2,17 +2,17 @@
 
 use epilogue_runtime::{Device, Stream};
 
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::place_of;
 use crate::te::auto::cpu::Task;
-use crate::te::auto::cpu::made::{AtStep, Cached, Chain, CodeCache, Made};
+use crate::te::auto::cpu::made::{AtStep, Cached, Chain, CodeCache, MadeKernel};
 use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::Read;
 use crate::te::auto::run::analysis::{Analysis, space};
 use crate::te::auto::run::intermediates::{Intermediates, part};
-use crate::te::auto::split::by_pass::{PassSequence, Step, TensorOrigin};
+use crate::te::auto::split::by_pass::{PassKernel, PassSequence, TensorOrigin};
 use crate::te::error::TeError;
 use crate::te::expr::axis::Domain;
 use crate::te::expr::var::Var;
@@ -49,7 +49,7 @@ impl ReduceKernel {
             None if whole.passes.len() > 1 => PassSequence::of(&whole, false)?,
             None => PassSequence::default(),
         };
-        let pass = |step: Step| {
+        let pass = |step: PassKernel| {
             // The tree is the same as that of a single kernel.
             (Reduction { in_one_block: order == Order::Shape, ..step.reduction }, step.origins)
         };
@@ -66,14 +66,14 @@ impl ReduceKernel {
     }
 
     /// Compiles a run; `None` if there is nothing to do.
-    fn made(&self, bound: &Bound<'_>) -> Result<Option<Made>, TeError> {
+    fn made(&self, bound: &BoundTensors<'_>) -> Result<Option<MadeKernel>, TeError> {
         let Some(analysis) = Analysis::of(&self.whole, bound)? else { return Ok(None) };
         if self.passes.is_empty() {
             let task = self.task(&self.whole, bound, &analysis);
             return if self.whole.passes.is_empty() {
-                Made::map(&task, self.order)
+                MadeKernel::map(&task, self.order)
             } else {
-                Made::reduction(&task, self.order)
+                MadeKernel::reduction(&task, self.order)
             }
             .map(Some);
         }
@@ -91,16 +91,16 @@ impl ReduceKernel {
         let chain = Chain::new(&tasks, self.order)?;
         drop(tasks);
         drop(runs);
-        Ok(Some(Made::chain(chain, all_origins, memory)))
+        Ok(Some(MadeKernel::chain(chain, all_origins, memory)))
     }
 
-    fn task<'a>(&self, reduction: &'a Reduction, bound: &'a Bound<'a>, analysis: &'a Analysis) -> Task<'a> {
+    fn task<'a>(&self, reduction: &'a Reduction, bound: &'a BoundTensors<'a>, analysis: &'a Analysis) -> Task<'a> {
         Task { reduction, bound, space: &analysis.space, used: &analysis.used, tuning: self.tuning }
     }
 }
 
 impl Runs for ReduceKernel {
-    fn run_bound(&self, _: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    fn run_bound(&self, _: &Stream, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         let at = |number: Var| Ok::<_, TeError>(AtStep { number, reads: places(&self.whole, bound)? });
         let step = self.step.map(at).transpose()?;
         let cached = match self.code_cache.take(bound, step.as_ref()) {
@@ -131,7 +131,7 @@ fn only_moves_with(reduction: &Reduction, size: Var) -> bool {
 ///
 /// # Errors
 /// The error of a read at indices outside of its tensor.
-fn places(reduction: &Reduction, bound: &Bound<'_>) -> Result<Vec<(usize, Option<u64>)>, TeError> {
+fn places(reduction: &Reduction, bound: &BoundTensors<'_>) -> Result<Vec<(usize, Option<u64>)>, TeError> {
     let (space, parameters) = (space(reduction, bound)?, &reduction.parameters);
     let addresses = space.reads.iter().map(|steps| steps.as_ref().map(|steps| steps.address));
     reduction

@@ -2,8 +2,8 @@
 
 use epilogue_runtime::Stream;
 
-use crate::te::auto::bind::arguments::Bound;
-use crate::te::auto::cpu::made::{Cached, CodeCache, Made, Scan};
+use crate::te::auto::bind::arguments::BoundTensors;
+use crate::te::auto::cpu::made::{Cached, CodeCache, MadeKernel, Scan};
 use crate::te::auto::kernel::Ran;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::Recurrence;
@@ -27,14 +27,20 @@ impl ScanCode {
 }
 
 impl StepsOfScan for ScanCode {
-    fn again(&self, pattern: &Recurrence, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    fn again(&self, pattern: &Recurrence, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         let run = |code| Ok(Ran::on_host(self.cache.run(code, bound, pattern.outputs.len())?));
         self.cache.take(bound, None).map(run).transpose()
     }
 
-    fn run(&self, pattern: &Recurrence, _: &Stream, bound: &Bound<'_>, analysis: &Analysis) -> Result<Ran, TeError> {
+    fn run(
+        &self,
+        pattern: &Recurrence,
+        _: &Stream,
+        bound: &BoundTensors<'_>,
+        analysis: &Analysis,
+    ) -> Result<Ran, TeError> {
         let (Analysis { space, used, .. }, how) = (analysis, (self.order, self.tuning));
-        let made = Made::scan(Scan::new(pattern, bound, space, used, how)?);
+        let made = MadeKernel::scan(Scan::new(pattern, bound, space, used, how)?);
         Ok(Ran::on_host(self.cache.run(Cached::new(bound, None, made), bound, pattern.outputs.len())?))
     }
 }

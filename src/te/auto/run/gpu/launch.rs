@@ -6,13 +6,13 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream, tra
 
 use crate::ElementType;
 use crate::pool::Pool;
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::Space;
 use crate::te::auto::gpu::choose::reduce::{Plan, choose};
 use crate::te::auto::gpu::emit::field::{Field, ReduceField};
 use crate::te::auto::gpu::emit::reduce::emit;
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
-use crate::te::auto::gpu::values::Values;
+use crate::te::auto::gpu::values::ParameterValues;
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::kernel::Ran;
 use crate::te::auto::order::Order;
@@ -70,13 +70,13 @@ impl OneLaunch {
     }
 
     /// Plans a run; `None` if there is nothing to do.
-    pub(super) fn plan(&self, bound: &Bound<'_>) -> Result<Option<Planned>, TeError> {
+    pub(super) fn plan(&self, bound: &BoundTensors<'_>) -> Result<Option<Planned>, TeError> {
         let Some(Analysis { space, used }) = Analysis::of(&self.reduction, bound)? else { return Ok(None) };
         let plan = choose(&self.reduction, &space, &used, self.order, self.device.properties().multiprocessors)?;
         Ok(Some(Planned { space, plan }))
     }
 
-    pub(super) fn run(&self, stream: &Stream, bound: &Bound<'_>, planned: &Planned) -> Result<Ran, TeError> {
+    pub(super) fn run(&self, stream: &Stream, bound: &BoundTensors<'_>, planned: &Planned) -> Result<Ran, TeError> {
         let Planned { space, plan } = planned;
         let variant = self.variants.of(&self.device, &plan.key, || {
             let emitted = emit(&self.reduction, &plan.key)?;
@@ -91,7 +91,7 @@ impl OneLaunch {
     fn launch(
         &self,
         stream: &Stream,
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
         space: &Space,
         plan: &Plan,
         variant: &Variant,
@@ -113,7 +113,8 @@ impl OneLaunch {
             ReduceField::Counters => workspace.counters.device_address(),
         };
         let vector = plan.key.loops.vector as i64;
-        let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
+        let values =
+            ParameterValues { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
             let value = match field {

@@ -6,14 +6,14 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream, tra
 
 use crate::ElementType;
 use crate::pool::Pool;
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::Space;
 use crate::te::auto::gpu::choose::scan::{ScanPlan, choose};
 use crate::te::auto::gpu::emit::field::{Field, ScanField};
 use crate::te::auto::gpu::emit::linear_map::map_bytes;
 use crate::te::auto::gpu::emit::loops::Side;
 use crate::te::auto::gpu::emit::scan::{ScanKey, ScanMapping, emit};
-use crate::te::auto::gpu::values::Values;
+use crate::te::auto::gpu::values::ParameterValues;
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::kernel::Ran;
 use crate::te::auto::order::Order;
@@ -62,7 +62,7 @@ impl ScanLaunch {
         &self,
         pattern: &Recurrence,
         stream: &Stream,
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
         space: &Space,
         plan: &ScanPlan,
         variant: &Variant,
@@ -86,7 +86,8 @@ impl ScanLaunch {
             ScanField::Control => workspace.claims.device_address(),
         };
         let vector = plan.key.loops.vector as i64;
-        let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };
+        let values =
+            ParameterValues { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
             let value = match field {
@@ -109,7 +110,7 @@ impl ScanLaunch {
 }
 
 impl StepsOfScan for ScanLaunch {
-    fn again(&self, _: &Recurrence, _: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+    fn again(&self, _: &Recurrence, _: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         // The compiled kernel is found by its key, which follows from the analysis.
         Ok(None)
     }
@@ -118,7 +119,7 @@ impl StepsOfScan for ScanLaunch {
         &self,
         pattern: &Recurrence,
         stream: &Stream,
-        bound: &Bound<'_>,
+        bound: &BoundTensors<'_>,
         analysis: &Analysis,
     ) -> Result<Ran, TeError> {
         let Analysis { space, used } = analysis;

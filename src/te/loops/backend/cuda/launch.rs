@@ -8,7 +8,7 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Str
 use super::refusal::refuse;
 use super::{CudaKernel, CudaProgram, Form, HostStep, emit};
 use crate::pool::Pool;
-use crate::te::bind::binding::{Binding, evaluate};
+use crate::te::bind::binding::{BoundSizes, evaluate};
 use crate::te::dtype::DType;
 use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::expr::buffer::Buffer;
@@ -78,7 +78,7 @@ impl CudaTarget {
             kernel
                 .scalars
                 .iter()
-                .try_for_each(|var| Binding::require(program, *var, &plain.emitted.host_counters()))?;
+                .try_for_each(|var| BoundSizes::require(program, *var, &plain.emitted.host_counters()))?;
         }
         let body = descend(program.body.depth(), || inline_indices(partition(with_one_index(program.body.clone()))))?;
         let (device, program, variables) = (device.clone(), program.clone(), variables(program));
@@ -106,7 +106,7 @@ impl CudaTarget {
             .any(|(buffer, written)| *written && buffer == argument)
     }
 
-    pub(crate) fn run(&self, binding: &Binding, tensors: &[&DeviceTensor], stream: &Stream) -> Result<(), TeError> {
+    pub(crate) fn run(&self, binding: &BoundSizes, tensors: &[&DeviceTensor], stream: &Stream) -> Result<(), TeError> {
         let shapes = self.scratch_shapes(binding)?;
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
         let scratch = match self.memory.take(stream, fits) {
@@ -121,7 +121,7 @@ impl CudaTarget {
     fn run_with(
         &self,
         scratch: &[DeviceTensor],
-        binding: &Binding,
+        binding: &BoundSizes,
         tensors: &[&DeviceTensor],
         stream: &Stream,
     ) -> Result<(), TeError> {
@@ -140,7 +140,7 @@ impl CudaTarget {
     }
 
     /// Whether no access leaves its memory in this run.
-    fn stays_inside(&self, binding: &Binding, tensors: &[&DeviceTensor]) -> bool {
+    fn stays_inside(&self, binding: &BoundSizes, tensors: &[&DeviceTensor]) -> bool {
         let buffers = self.program.arguments.iter().map(|(_, buffer)| buffer.clone());
         let spans: Vec<(Buffer, usize)> = buffers.zip(tensors.iter().map(|tensor| span(tensor))).collect();
         self.proofs.stays_inside(&self.body, (&binding.sizes, &self.variables), &spans)
@@ -164,7 +164,7 @@ impl CudaTarget {
         Ok(kept.get_or_init(|| variant))
     }
 
-    fn scratch_shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, TeError> {
+    fn scratch_shapes(&self, binding: &BoundSizes) -> Result<Vec<Vec<usize>>, TeError> {
         let extent = |extent: &Expr| {
             let extent = evaluate(extent, &binding.sizes)?.max(0);
             usize::try_from(extent).map_err(|_| RunError::IntegerRange.into())
@@ -178,7 +178,7 @@ impl CudaTarget {
         self.plain.emitted.scratch.iter().zip(shapes).map(allocate).collect()
     }
 
-    fn needs_wide_indices(&self, binding: &Binding, memory: &HashMap<&Buffer, &DeviceTensor>) -> bool {
+    fn needs_wide_indices(&self, binding: &BoundSizes, memory: &HashMap<&Buffer, &DeviceTensor>) -> bool {
         let large = |x: &Expr| evaluate(x, &binding.sizes).is_ok_and(|value| value >= WIDE);
         memory.values().any(|tensor| span(tensor) as i64 > WIDE)
             || binding.sizes.values().any(|size| *size >= WIDE)
@@ -231,7 +231,7 @@ fn refuse_call(program: &str, function: &str) -> TeError {
 }
 
 /// The number of threads along the longest of x, y and z.
-fn threads(grid: &[Expr; 3], block: &[Expr; 3], binding: &Binding) -> i64 {
+fn threads(grid: &[Expr; 3], block: &[Expr; 3], binding: &BoundSizes) -> i64 {
     let extent = |x: &Expr| evaluate(x, &binding.sizes).unwrap_or(1).max(0);
     grid.iter().zip(block).map(|(grid, block)| extent(grid).saturating_mul(extent(block))).max().unwrap_or(0)
 }
@@ -348,7 +348,7 @@ mod tests {
             let form = if wide { Form::Wide } else { Form::Plain };
             let c = device.zeros::<f32>([9]).unwrap();
             let variant = target.variant(form).unwrap();
-            let binding = Binding::of(&program, &[&a, &c]).unwrap();
+            let binding = BoundSizes::of(&program, &[&a, &c]).unwrap();
             let shapes = target.scratch_shapes(&binding).unwrap();
             let scratch = target.allocate(&device.default_stream(), &shapes).unwrap();
             let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();

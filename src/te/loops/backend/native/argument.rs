@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use crate::te::bind::binding::Given;
+use crate::te::bind::binding::GivenShape;
 use crate::te::dtype::DType;
 use crate::te::error::{RunError, TeError};
 use crate::te::expr::buffer::Buffer;
@@ -110,10 +110,10 @@ impl<'a> HostTensor<'a> {
         Ok(self)
     }
 
-    fn given(&self) -> Given<'_> {
+    fn given(&self) -> GivenShape<'_> {
         // Memory never has more bytes than the address range, so strides fit.
         let strides = self.strides.iter().map(|stride| i64::try_from(*stride).unwrap_or(i64::MAX)).collect();
-        Given { dtype: self.dtype, shape: &self.shape, strides }
+        GivenShape { dtype: self.dtype, shape: &self.shape, strides }
     }
 
     fn checked_len(self) -> Result<Self, TeError> {
@@ -188,7 +188,7 @@ fn refuse(tensor: &str, reason: String) -> TeError {
 
 /// The sizes and spans that follow from a run's arguments.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct BoundArguments {
     /// The values of the variables that are sizes and strides.
     pub(super) sizes: HashMap<Var, i64>,
     /// The number of elements that each argument spans.
@@ -200,8 +200,8 @@ pub(super) fn bind(
     parameters: &[(Tensor, Buffer)],
     written: &[bool],
     arguments: &[HostTensor<'_>],
-) -> Result<Bound, TeError> {
-    let given: Vec<Given<'_>> = arguments.iter().map(HostTensor::given).collect();
+) -> Result<BoundArguments, TeError> {
+    let given: Vec<GivenShape<'_>> = arguments.iter().map(HostTensor::given).collect();
     let sizes = crate::te::bind::binding::bind(parameters, &given)?;
     for ((tensor, buffer), given) in parameters.iter().zip(&given) {
         for (d, (extent, given)) in buffer.shape().iter().zip(given.shape).enumerate() {
@@ -220,7 +220,7 @@ pub(super) fn bind(
         let span = argument.span().filter(|span| *span <= argument.len);
         spans.push(span.ok_or_else(|| refuse(&tensor.name(), "its memory is smaller than its shape".to_owned()))?);
     }
-    Ok(Bound { sizes, spans })
+    Ok(BoundArguments { sizes, spans })
 }
 
 /// Checks that memory that is written is not shared with another argument.

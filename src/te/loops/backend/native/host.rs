@@ -13,14 +13,14 @@ use crate::{ElementType, parallel};
 
 /// The first failure of a run, if there was one.
 #[derive(Debug, Default)]
-pub(super) struct Status {
+pub(super) struct NativeStatus {
     /// 1 + the index of the site in the code's list; 0 for no failure.
     site: AtomicU32,
     value: AtomicI64,
     limit: AtomicI64,
 }
 
-impl Status {
+impl NativeStatus {
     /// The failed site, with the value that was found there and its limit.
     pub(super) fn failure(&self) -> Option<(usize, i64, i64)> {
         let site = self.site.load(Ordering::Acquire).checked_sub(1)?;
@@ -29,10 +29,10 @@ impl Status {
 }
 
 /// A compiled function. It takes the values that it uses, the first iteration, one past the last, and the status.
-pub(super) type Entry = unsafe extern "C" fn(*const u64, i64, i64, *const Status);
+pub(super) type NativeEntry = unsafe extern "C" fn(*const u64, i64, i64, *const NativeStatus);
 
 /// Records a failure, unless there has been one before.
-pub(super) unsafe extern "C" fn fail(status: *const Status, site: i64, value: i64, limit: i64) {
+pub(super) unsafe extern "C" fn fail(status: *const NativeStatus, site: i64, value: i64, limit: i64) {
     // SAFETY: compiled code passes the status that it was called with, which outlives the run.
     let status = unsafe { &*status };
     let code = u32::try_from(site).unwrap_or(u32::MAX - 1) + 1;
@@ -45,9 +45,9 @@ pub(super) unsafe extern "C" fn fail(status: *const Status, site: i64, value: i6
 /// The data for a thread of the pool. Rayon needs a promise that the pointers may be shared.
 #[derive(Clone, Copy)]
 struct Shared {
-    body: Entry,
+    body: NativeEntry,
     frame: *const u64,
-    status: *const Status,
+    status: *const NativeStatus,
 }
 
 // SAFETY: the frame is only read while the loop runs, and the status consists of atomics. Iterations of a parallel loop
@@ -62,7 +62,12 @@ impl Shared {
 }
 
 /// Runs the iterations `0..extent` of a loop on the threads of the pool.
-pub(super) unsafe extern "C" fn parallel(body: Entry, frame: *const u64, extent: i64, status: *const Status) {
+pub(super) unsafe extern "C" fn parallel(
+    body: NativeEntry,
+    frame: *const u64,
+    extent: i64,
+    status: *const NativeStatus,
+) {
     let shared = Shared { body, frame, status };
     let pieces = parallel::pieces(usize::try_from(extent).unwrap_or(0), 1);
     parallel::for_each(pieces, |piece| shared.run(piece.start as i64, piece.end as i64));

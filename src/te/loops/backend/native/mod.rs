@@ -24,8 +24,8 @@ use epilogue_float_mode::in_default_mode;
 
 pub use self::argument::HostTensor;
 
-use self::argument::{Bound, bind, check_sharing};
-use self::code::{Code, Source, generate};
+use self::argument::{BoundArguments, bind, check_sharing};
+use self::code::{CodeSource, NativeCode, generate};
 use super::bounds::Proofs;
 use crate::sync::lock;
 use crate::te::bind::arguments::places;
@@ -101,7 +101,7 @@ pub struct NativeKernel {
     variables: Vec<Var>,
     /// The strides that are variables, in the order of the arguments.
     steps: Vec<Var>,
-    versions: Mutex<HashMap<Version, Arc<Code>>>,
+    versions: Mutex<HashMap<Version, Arc<NativeCode>>>,
     proofs: Proofs,
 }
 
@@ -165,7 +165,7 @@ impl NativeKernel {
     /// # Errors
     /// The errors of [`NativeKernel::run`].
     pub(crate) unsafe fn run_disjoint(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
-        let Bound { sizes, spans } = bind(&self.arguments, &self.written, arguments)?;
+        let BoundArguments { sizes, spans } = bind(&self.arguments, &self.written, arguments)?;
         let mut written = arguments.iter().zip(&self.written).filter(|(_, written)| **written);
         if written.all(|(argument, _)| argument.is_empty()) {
             return Ok(());
@@ -191,7 +191,7 @@ impl NativeKernel {
     }
 
     /// The code for a layout; it is compiled if necessary.
-    fn version(&self, version: &Version) -> Result<Arc<Code>, TeError> {
+    fn version(&self, version: &Version) -> Result<Arc<NativeCode>, TeError> {
         let mut versions = lock(&self.versions);
         if let Some(code) = versions.get(version) {
             return Ok(Arc::clone(code));
@@ -201,13 +201,13 @@ impl NativeKernel {
         Ok(code)
     }
 
-    fn made(&self, version: &Version) -> Result<Code, TeError> {
+    fn made(&self, version: &Version) -> Result<NativeCode, TeError> {
         let units = self.steps.iter().zip(&version.units).filter(|(_, unit)| **unit);
         let body = prepare::specialise(self.body.clone(), &units.map(|(var, _)| (*var, 1)).collect());
         // The buffers of this version: where a size is known, a buffer becomes another one.
         let mut written = HashSet::new();
         stored(&body, &mut written);
-        let source = Source {
+        let source = CodeSource {
             body: &body,
             arguments: &self.buffers,
             written: &written,

@@ -20,7 +20,7 @@ use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
 use crate::te::expr::thread::Thread;
 use crate::te::expr::var::Var;
 use crate::te::loops::schedule::loops::LoopNest;
-use crate::te::loops::schedule::properties::Layout;
+use crate::te::loops::schedule::properties::StageLayout;
 use crate::te::loops::schedule::{Attach, Relation, Schedule, Stage, fix_points};
 
 /// Loops, ranges and memory of each stage, indexed by its place in the schedule.
@@ -382,7 +382,7 @@ fn is_scan_state(schedule: &Schedule, stage: &Stage) -> bool {
 
 /// The buffer of an argument. If an extent is a single size variable and all indices are flattened to one, the strides
 /// are the caller's; otherwise the buffer is row-major.
-pub(crate) fn argument_buffer(tensor: &Tensor, layout: Option<&Layout>) -> Buffer {
+pub(crate) fn argument_buffer(tensor: &Tensor, layout: Option<&StageLayout>) -> Buffer {
     let shape = layout.map_or_else(|| tensor.shape(), |layout| layout.map.extents.clone());
     let one_index = layout.is_none_or(|layout| layout.separators.is_empty());
     if one_index && shape.iter().any(|extent| extent.as_var().is_some()) {

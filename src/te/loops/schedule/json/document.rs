@@ -28,7 +28,7 @@ pub(super) struct Header {
 pub(super) struct Document {
     pub(super) format: String,
     pub(super) version: u64,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<JsonNode>,
     pub(super) schedule: Stages,
     pub(super) record: Vec<String>,
     pub(super) tensors: Vec<TensorPlace>,
@@ -36,11 +36,11 @@ pub(super) struct Document {
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "node", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Node {
+pub(super) enum JsonNode {
     Variable { name: String, r#type: Name<DType>, counter: bool },
     Axis { name: String, kind: Name<AxisKind>, domain: Option<(usize, usize)> },
     Function { name: String, parameters: Vec<String>, body: Body, cuda: Option<String> },
-    Reduction(Reduction),
+    Reduction(JsonReduction),
     Placeholder { name: String, r#type: Name<DType>, shape: Vec<usize> },
     Compute { name: String, axes: Vec<usize>, body: Vec<usize> },
     Scan(Scan),
@@ -60,7 +60,7 @@ pub(super) enum Node {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Reduction {
+pub(super) struct JsonReduction {
     pub(super) left: Vec<usize>,
     pub(super) right: Vec<usize>,
     pub(super) result: Vec<usize>,
@@ -91,13 +91,13 @@ pub(super) struct Scan {
 )]
 pub(super) enum Body {
     Primitive { op: Name<Op> },
-    Expression { steps: Vec<Step>, names: Vec<Option<String>>, root: usize },
+    Expression { steps: Vec<JsonStep>, names: Vec<Option<String>>, root: usize },
 }
 
 /// A step of a function. Its operands are earlier steps.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub(super) enum Step {
+pub(super) enum JsonStep {
     Parameter { parameter: usize },
     Literal { literal: String },
     Apply { apply: Name<Op>, operands: Vec<usize> },
@@ -123,7 +123,7 @@ pub(super) struct Stage {
     pub(super) loops: Vec<usize>,
     pub(super) kinds: Vec<(usize, Name<LoopKind>)>,
     pub(super) threads: Vec<(usize, usize)>,
-    pub(super) place: Place,
+    pub(super) place: JsonPlace,
     pub(super) scan: Option<usize>,
     pub(super) group: Option<usize>,
     pub(super) time: Option<usize>,
@@ -155,7 +155,7 @@ pub(super) enum Relation {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Place {
+pub(super) enum JsonPlace {
     Root,
     Inline,
     At(LoopPlace),

@@ -2,8 +2,8 @@
 
 use std::sync::{LazyLock, Mutex};
 
-use super::document::{Body, Step};
-use super::known::{Known, number};
+use super::document::{Body, JsonStep};
+use super::known::{KnownNodes, number};
 use super::names::{Name, Named};
 use super::{limits, mistake};
 use crate::expr::{ExprId, Function, FunctionBuilder, Op};
@@ -22,7 +22,7 @@ pub(super) struct Called {
 
 impl Called {
     pub(super) fn read(
-        known: &Known<Self>,
+        known: &KnownNodes<Self>,
         name: &str,
         parameters: &[String],
         body: &Body,
@@ -41,7 +41,7 @@ impl Called {
             }
             Body::Expression { steps, names, root } => {
                 for step in steps {
-                    if let Step::Call { call, .. } = step {
+                    if let JsonStep::Call { call, .. } = step {
                         calls = calls.max(known.get(*call)?.calls + 1);
                     }
                 }
@@ -61,10 +61,10 @@ impl Called {
 }
 
 fn expression(
-    known: &Known<Called>,
+    known: &KnownNodes<Called>,
     name: &'static str,
     parameters: &[&'static str],
-    (steps, names, root): (&[Step], &[Option<String>], usize),
+    (steps, names, root): (&[JsonStep], &[Option<String>], usize),
 ) -> Result<Function, TeError> {
     let mut builder = FunctionBuilder::new(name);
     // Each step, and whether it is a truth value.
@@ -85,25 +85,25 @@ fn expression(
             places.iter().enumerate().map(take).collect::<Result<Vec<ExprId>, TeError>>()
         };
         let next = match step {
-            Step::Parameter { parameter } => {
+            JsonStep::Parameter { parameter } => {
                 let unordered = || wrong(format!("parameter {parameter} is not the next one of {}", parameters.len()));
                 let parameter = parameters.get(given).filter(|_| *parameter == given).ok_or_else(unordered)?;
                 given += 1;
                 (builder.parameter(parameter), false)
             }
-            Step::Literal { literal } => (builder.literal(number(literal)?), false),
-            Step::Apply { apply: Name(op), operands } => {
+            JsonStep::Literal { literal } => (builder.literal(number(literal)?), false),
+            JsonStep::Apply { apply: Name(op), operands } => {
                 let operands = take(operands, op.arity(), *op == Op::Select)?;
                 (builder.apply(*op, &operands), op.is_comparison())
             }
-            Step::Call { call, operands } => {
+            JsonStep::Call { call, operands } => {
                 let function = known.get(*call)?.function;
                 (builder.call(function, &take(operands, function.parameters().len(), false)?), false)
             }
-            Step::Cast { cast: Name(DType::Number(element)), operands } => {
+            JsonStep::Cast { cast: Name(DType::Number(element)), operands } => {
                 (builder.cast(*element, take(operands, 1, false)?[0]), false)
             }
-            Step::Cast { cast: Name(DType::Bool), .. } => {
+            JsonStep::Cast { cast: Name(DType::Bool), .. } => {
                 return Err(wrong("a number is not rounded to `bool`".to_owned()));
             }
         };

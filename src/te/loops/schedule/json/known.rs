@@ -6,12 +6,12 @@ use super::mistake;
 use crate::te::error::TeError;
 
 /// The nodes of one kind that were read, by their places.
-pub(super) struct Known<T> {
+pub(super) struct KnownNodes<T> {
     what: &'static str,
     by_place: HashMap<usize, T>,
 }
 
-impl<T: Clone> Known<T> {
+impl<T: Clone> KnownNodes<T> {
     pub(super) fn new(what: &'static str) -> Self {
         Self { what, by_place: HashMap::new() }
     }

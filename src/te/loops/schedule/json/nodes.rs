@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::document::{Node, Reduction, Scan, TensorPlace};
+use super::document::{JsonNode, JsonReduction, Scan, TensorPlace};
 use super::functions::Called;
-use super::known::{Known, number};
+use super::known::{KnownNodes, number};
 use super::names::{Name, Named};
 use super::{limits, mistake};
 use crate::te::arith::equal;
@@ -25,26 +25,26 @@ use crate::te::loops::schedule::primitives::is_size;
 /// The nodes read so far.
 pub(super) struct Nodes {
     /// Variables, and those of axes.
-    vars: Known<Var>,
-    pub(super) axes: Known<Axis>,
-    functions: Known<Called>,
-    pub(super) expressions: Known<Expr>,
-    reductions: Known<Arc<Reduce>>,
-    pub(super) operations: Known<Arc<Operation>>,
+    vars: KnownNodes<Var>,
+    pub(super) axes: KnownNodes<Axis>,
+    functions: KnownNodes<Called>,
+    pub(super) expressions: KnownNodes<Expr>,
+    reductions: KnownNodes<Arc<Reduce>>,
+    pub(super) operations: KnownNodes<Arc<Operation>>,
     /// The number of parts read so far. A shared part counts for each of its users.
     parts: Cell<usize>,
 }
 
 impl Nodes {
-    pub(super) fn read(nodes: &[Node]) -> Result<Self, TeError> {
+    pub(super) fn read(nodes: &[JsonNode]) -> Result<Self, TeError> {
         limits::NODES.check(nodes.len())?;
         let mut all = Self {
-            vars: Known::new("a variable"),
-            axes: Known::new("an axis"),
-            functions: Known::new("a function"),
-            expressions: Known::new("an expression"),
-            reductions: Known::new("a reduction"),
-            operations: Known::new("an operation"),
+            vars: KnownNodes::new("a variable"),
+            axes: KnownNodes::new("an axis"),
+            functions: KnownNodes::new("a function"),
+            expressions: KnownNodes::new("an expression"),
+            reductions: KnownNodes::new("a reduction"),
+            operations: KnownNodes::new("an operation"),
             parts: Cell::new(0),
         };
         for (place, node) in nodes.iter().enumerate() {
@@ -56,71 +56,71 @@ impl Nodes {
         Ok(all)
     }
 
-    fn add(&mut self, place: usize, node: &Node) -> Result<(), TeError> {
+    fn add(&mut self, place: usize, node: &JsonNode) -> Result<(), TeError> {
         let truth_of = |nodes: &Self, place: usize| match nodes.expressions.get(place)? {
             x if x.dtype() == DType::Bool => Ok(x),
             _ => Err(mistake(format!("node {place} is not a truth value"))),
         };
         let x = match node {
-            Node::Variable { name, r#type: Name(dtype), counter } => {
+            JsonNode::Variable { name, r#type: Name(dtype), counter } => {
                 self.vars.add(place, if *counter { Var::local(name, *dtype) } else { Var::new(name, *dtype) });
                 return Ok(());
             }
-            Node::Axis { name, kind, domain } => {
+            JsonNode::Axis { name, kind, domain } => {
                 let axis = self.new_axis(name, kind.0, *domain)?;
                 self.vars.add(place, axis.var());
                 self.axes.add(place, axis);
                 return Ok(());
             }
-            Node::Function { name, parameters, body, cuda } => {
+            JsonNode::Function { name, parameters, body, cuda } => {
                 let called = Called::read(&self.functions, name, parameters, body, cuda.as_deref())?;
                 self.functions.add(place, called);
                 return Ok(());
             }
-            Node::Reduction(reduction) => {
+            JsonNode::Reduction(reduction) => {
                 self.reductions.add(place, Arc::new(self.new_reduction(reduction)?));
                 return Ok(());
             }
-            Node::Placeholder { name, r#type: Name(dtype), shape } => {
+            JsonNode::Placeholder { name, r#type: Name(dtype), shape } => {
                 let shape = shape.iter().map(|size| self.size(*size)).collect::<Result<Vec<_>, _>>()?;
                 check_extents(&shape, |d| format!("dimension {d} of {name}"))?;
                 self.operations.add(place, Operation::new(name, OperationKind::Placeholder { shape, dtype: *dtype }));
                 return Ok(());
             }
-            Node::Compute { name, axes, body } => {
+            JsonNode::Compute { name, axes, body } => {
                 self.operations.add(place, self.new_compute(name, axes, body)?);
                 return Ok(());
             }
-            Node::Scan(scan) => {
+            JsonNode::Scan(scan) => {
                 self.operations.add(place, self.new_scan(scan)?);
                 return Ok(());
             }
-            Node::Int { r#type: Name(dtype), value } if dtype.holds(*value) => Expr::new(*dtype, Kind::Int(*value)),
-            Node::Float { r#type: Name(dtype), value } if dtype.is_float() => {
+            JsonNode::Int { r#type: Name(dtype), value } if dtype.holds(*value) => Expr::new(*dtype, Kind::Int(*value)),
+            JsonNode::Float { r#type: Name(dtype), value } if dtype.is_float() => {
                 Expr::new(*dtype, Kind::Float(number(value)?))
             }
-            Node::Int { r#type: Name(dtype), .. } | Node::Float { r#type: Name(dtype), .. } => {
+            JsonNode::Int { r#type: Name(dtype), .. } | JsonNode::Float { r#type: Name(dtype), .. } => {
                 return Err(mistake(format!("its `value` is not one of type `{}`", Named::name(*dtype))));
             }
-            Node::Value { of } => self.vars.get(*of)?.into(),
-            Node::Binary { op, operands: [a, b] } => {
+            JsonNode::Value { of } => self.vars.get(*of)?.into(),
+            JsonNode::Binary { op, operands: [a, b] } => {
                 Expr::binary(op.0, self.expressions.get(*a)?, self.expressions.get(*b)?)
             }
-            Node::Not { operands: [x] } => Expr::new(DType::Bool, Kind::Not(truth_of(self, *x)?)),
-            Node::Likely { operands: [x] } => truth_of(self, *x)?.likely(),
-            Node::Select { operands: [condition, a, b] } => {
+            JsonNode::Not { operands: [x] } => Expr::new(DType::Bool, Kind::Not(truth_of(self, *x)?)),
+            JsonNode::Likely { operands: [x] } => truth_of(self, *x)?.likely(),
+            JsonNode::Select { operands: [condition, a, b] } => {
                 let (a, b) = (self.expressions.get(*a)?, self.expressions.get(*b)?);
                 self.expressions.get(*condition)?.select(a, b)
             }
-            Node::Cast { r#type: Name(dtype), operands: [x] } => self.expressions.get(*x)?.cast(*dtype),
-            Node::Apply { op, operands } => Expr::apply(op.0, self.expressions.all(operands)?),
-            Node::Call { function, operands } => {
+            JsonNode::Cast { r#type: Name(dtype), operands: [x] } => self.expressions.get(*x)?.cast(*dtype),
+            JsonNode::Apply { op, operands } => Expr::apply(op.0, self.expressions.all(operands)?),
+            JsonNode::Call { function, operands } => {
                 Expr::call(self.functions.get(*function)?.function, self.expressions.all(operands)?)
             }
-            Node::Read { operation, value, operands } => {
+            JsonNode::Read { operation, value, operands } => {
                 self.tensor((*operation, *value))?.at(self.expressions.all(operands)?)
             }
-            Node::Reduced { reduction, index } => {
+            JsonNode::Reduced { reduction, index } => {
                 let reduce = self.reductions.get(*reduction)?;
                 let missing = || mistake(format!("the reduction of node {reduction} has no value {index}"));
                 let dtype = reduce.source.get(*index).ok_or_else(missing)?.dtype();
@@ -190,7 +190,7 @@ impl Nodes {
         compute_operation(name, axes, body)
     }
 
-    fn new_reduction(&self, given: &Reduction) -> Result<Reduce, TeError> {
+    fn new_reduction(&self, given: &JsonReduction) -> Result<Reduce, TeError> {
         let all = |places: &[usize]| self.expressions.all(places);
         let (source, init) = (all(&given.source)?, all(&given.init)?);
         let combiner = Combiner {

@@ -5,7 +5,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use super::checks::check;
-use super::document::{self, Document, LoopPlace, Parent, Place};
+use super::document::{self, Document, JsonPlace, LoopPlace, Parent};
 use super::names::Name;
 use super::nodes::Nodes;
 use super::{limits, mistake};
@@ -17,7 +17,7 @@ use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::{Operation, Tensor};
 use crate::te::loops::ir::stmt::LoopKind;
 use crate::te::loops::schedule::group::{Enclosing, Membership};
-use crate::te::loops::schedule::properties::{Group, Step};
+use crate::te::loops::schedule::properties::{AppliedPrimitive, Group};
 use crate::te::loops::schedule::{Attach, Relation, Schedule, SplitBy, Stage};
 
 pub(super) fn read_schedule(document: Document) -> Result<(Schedule, Vec<Tensor>), TeError> {
@@ -40,7 +40,7 @@ pub(super) fn read_schedule(document: Document) -> Result<(Schedule, Vec<Tensor>
     let groups = given.groups.iter().map(group).collect::<Result<_, _>>()?;
     let scan_group = |(scan, group): &(usize, usize)| Ok::<_, TeError>((nodes.operations.get(*scan)?, Group(*group)));
     let scan_groups = given.scan_groups.iter().map(scan_group).collect::<Result<_, _>>()?;
-    let record = document.record.into_iter().map(Step::new).collect();
+    let record = document.record.into_iter().map(AppliedPrimitive::new).collect();
     let mut schedule = Schedule { stages, outputs, groups, scan_groups, record };
     check(&schedule)?;
     schedule.check_origins()?;
@@ -113,14 +113,14 @@ fn read_stage(nodes: &Nodes, given: &document::Stage) -> Result<Stage, TeError> 
     stage.group = given.scan.map(|scan| nodes.operations.get(scan)).transpose()?;
     stage.member = given.group.map(Group);
     stage.attach = match given.place {
-        Place::Root => Attach::Root,
-        Place::Inline => Attach::Inline,
-        Place::At(at) => {
+        JsonPlace::Root => Attach::Root,
+        JsonPlace::Inline => Attach::Inline,
+        JsonPlace::At(at) => {
             let (operation, axis) = read_place(nodes, at)?;
             Attach::At(operation, axis)
         }
-        Place::InitOf(scan) => Attach::ScanInit(nodes.operations.get(scan)?),
-        Place::UpdateOf(scan) => Attach::ScanUpdate(nodes.operations.get(scan)?),
+        JsonPlace::InitOf(scan) => Attach::ScanInit(nodes.operations.get(scan)?),
+        JsonPlace::UpdateOf(scan) => Attach::ScanUpdate(nodes.operations.get(scan)?),
     };
     if stage.group.is_some() || matches!(stage.attach, Attach::ScanUpdate(_)) {
         stage.time = stage.root_axes.get(given.time.unwrap_or(0)).copied();

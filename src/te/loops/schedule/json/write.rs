@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::document::{self, Document, LoopPlace, Node, Parent, Place, Stages, TensorPlace};
+use super::document::{self, Document, JsonNode, JsonPlace, LoopPlace, Parent, Stages, TensorPlace};
 use super::names::Name;
 use super::{FORMAT, VERSION, mistake};
 use crate::expr::{Body, ExprNode, Function};
@@ -76,14 +76,14 @@ enum Key {
 /// The nodes written so far, and their places.
 #[derive(Default)]
 struct Writer {
-    nodes: Vec<Node>,
+    nodes: Vec<JsonNode>,
     places: HashMap<Key, usize>,
     /// Expressions that are kept alive, so that no other expression gets their address.
     kept: Vec<Expr>,
 }
 
 impl Writer {
-    fn add(&mut self, key: Key, node: Node) -> usize {
+    fn add(&mut self, key: Key, node: JsonNode) -> usize {
         let place = self.nodes.len();
         self.nodes.push(node);
         self.places.insert(key, place);
@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// The place of what was written before, or now.
-    fn once(&mut self, key: Key, node: impl FnOnce(&mut Self) -> Result<Node, TeError>) -> Result<usize, TeError> {
+    fn once(&mut self, key: Key, node: impl FnOnce(&mut Self) -> Result<JsonNode, TeError>) -> Result<usize, TeError> {
         if let Some(place) = self.places.get(&key) {
             return Ok(*place);
         }
@@ -101,7 +101,7 @@ impl Writer {
 
     fn var(&mut self, var: Var) -> Result<usize, TeError> {
         self.once(Key::Var(var), |_| {
-            Ok(Node::Variable { name: var.name().to_owned(), r#type: Name(var.dtype()), counter: var.is_counter() })
+            Ok(JsonNode::Variable { name: var.name().to_owned(), r#type: Name(var.dtype()), counter: var.is_counter() })
         })
     }
 
@@ -114,7 +114,7 @@ impl Writer {
                 }
                 Ok((writer.expression(&range.min)?, writer.expression(&range.extent)?))
             });
-            Ok(Node::Axis { name: axis.name().to_owned(), kind: Name(axis.kind()), domain: domain.transpose()? })
+            Ok(JsonNode::Axis { name: axis.name().to_owned(), kind: Name(axis.kind()), domain: domain.transpose()? })
         })?;
         self.places.insert(Key::Var(axis.var()), place);
         Ok(place)
@@ -137,31 +137,31 @@ impl Writer {
         nodes.into_iter().try_fold(0, |_, node| self.once(Key::Expression(node.kind()), |writer| writer.node(node)))
     }
 
-    fn node(&mut self, x: &Expr) -> Result<Node, TeError> {
+    fn node(&mut self, x: &Expr) -> Result<JsonNode, TeError> {
         self.kept.push(x.clone());
         let r#type = Name(x.dtype());
         Ok(match x.kind() {
-            Kind::Int(value) => Node::Int { r#type, value: *value },
-            Kind::Float(value) => Node::Float { r#type, value: format!("{value:?}") },
-            Kind::Var(var) => Node::Value { of: self.var(*var)? },
+            Kind::Int(value) => JsonNode::Int { r#type, value: *value },
+            Kind::Float(value) => JsonNode::Float { r#type, value: format!("{value:?}") },
+            Kind::Var(var) => JsonNode::Value { of: self.var(*var)? },
             Kind::Binary(op, a, b) => {
-                Node::Binary { op: Name(*op), operands: [self.expression(a)?, self.expression(b)?] }
+                JsonNode::Binary { op: Name(*op), operands: [self.expression(a)?, self.expression(b)?] }
             }
-            Kind::Not(x) => Node::Not { operands: [self.expression(x)?] },
-            Kind::Likely(x) => Node::Likely { operands: [self.expression(x)?] },
+            Kind::Not(x) => JsonNode::Not { operands: [self.expression(x)?] },
+            Kind::Likely(x) => JsonNode::Likely { operands: [self.expression(x)?] },
             Kind::Select(condition, a, b) => {
-                Node::Select { operands: [self.expression(condition)?, self.expression(a)?, self.expression(b)?] }
+                JsonNode::Select { operands: [self.expression(condition)?, self.expression(a)?, self.expression(b)?] }
             }
-            Kind::Cast(x) => Node::Cast { r#type, operands: [self.expression(x)?] },
-            Kind::Apply(op, operands) => Node::Apply { op: Name(*op), operands: self.expressions(operands)? },
+            Kind::Cast(x) => JsonNode::Cast { r#type, operands: [self.expression(x)?] },
+            Kind::Apply(op, operands) => JsonNode::Apply { op: Name(*op), operands: self.expressions(operands)? },
             Kind::Call(function, operands) => {
-                Node::Call { function: self.function(function)?, operands: self.expressions(operands)? }
+                JsonNode::Call { function: self.function(function)?, operands: self.expressions(operands)? }
             }
             Kind::Read(tensor, indices) => {
                 let (operation, value) = self.tensor(tensor)?;
-                Node::Read { operation, value, operands: self.expressions(indices)? }
+                JsonNode::Read { operation, value, operands: self.expressions(indices)? }
             }
-            Kind::Reduce(reduce, index) => Node::Reduced { reduction: self.reduction(reduce)?, index: *index },
+            Kind::Reduce(reduce, index) => JsonNode::Reduced { reduction: self.reduction(reduce)?, index: *index },
             Kind::Load(buffer, _) => {
                 return Err(mistake(format!("{} is a buffer of a lowered program", buffer.name())));
             }
@@ -181,25 +181,27 @@ impl Writer {
                 },
             };
             let (name, cuda) = (function.name().to_owned(), function.cuda().map(str::to_owned));
-            Ok(Node::Function { name, parameters: owned(function.parameters()), body, cuda })
+            Ok(JsonNode::Function { name, parameters: owned(function.parameters()), body, cuda })
         })
     }
 
-    fn step(&mut self, node: &ExprNode) -> Result<document::Step, TeError> {
+    fn step(&mut self, node: &ExprNode) -> Result<document::JsonStep, TeError> {
         let operands: Vec<usize> = node.operands().iter().map(|id| id.index()).collect();
         Ok(match node {
-            ExprNode::Parameter(place) => document::Step::Parameter { parameter: *place },
-            ExprNode::Literal(value) => document::Step::Literal { literal: format!("{value:?}") },
-            ExprNode::Apply(op, _) => document::Step::Apply { apply: Name(*op), operands },
-            ExprNode::Call(function, _) => document::Step::Call { call: self.function(function)?, operands },
-            ExprNode::Cast(element, x) => document::Step::Cast { cast: Name((*element).into()), operands: [x.index()] },
+            ExprNode::Parameter(place) => document::JsonStep::Parameter { parameter: *place },
+            ExprNode::Literal(value) => document::JsonStep::Literal { literal: format!("{value:?}") },
+            ExprNode::Apply(op, _) => document::JsonStep::Apply { apply: Name(*op), operands },
+            ExprNode::Call(function, _) => document::JsonStep::Call { call: self.function(function)?, operands },
+            ExprNode::Cast(element, x) => {
+                document::JsonStep::Cast { cast: Name((*element).into()), operands: [x.index()] }
+            }
         })
     }
 
     fn reduction(&mut self, reduce: &Arc<Reduce>) -> Result<usize, TeError> {
         self.once(Key::Reduction(Arc::as_ptr(reduce)), |writer| {
             let combiner = &reduce.combiner;
-            Ok(Node::Reduction(document::Reduction {
+            Ok(JsonNode::Reduction(document::JsonReduction {
                 axes: writer.axes(&reduce.axes)?,
                 left: all(&combiner.left, |var| writer.var(*var))?,
                 right: all(&combiner.right, |var| writer.var(*var))?,
@@ -237,14 +239,14 @@ impl Writer {
             let name = operation.name().to_owned();
             Ok(match operation.kind() {
                 OperationKind::Placeholder { shape, dtype } => {
-                    Node::Placeholder { name, r#type: Name(*dtype), shape: writer.expressions(shape)? }
+                    JsonNode::Placeholder { name, r#type: Name(*dtype), shape: writer.expressions(shape)? }
                 }
                 OperationKind::Compute(compute) => {
                     let axes = writer.axes(&compute.axes)?;
                     writer.axes(&compute.reduce_axes)?;
-                    Node::Compute { name, axes, body: writer.expressions(&compute.body)? }
+                    JsonNode::Compute { name, axes, body: writer.expressions(&compute.body)? }
                 }
-                OperationKind::Scan(scan) => Node::Scan(document::Scan {
+                OperationKind::Scan(scan) => JsonNode::Scan(document::Scan {
                     name,
                     axis: writer.axis(scan.axis)?,
                     init: all(&scan.init, |tensor| writer.tensor(tensor))?,
@@ -326,11 +328,11 @@ impl Writer {
                 .map(|(axis, thread)| Ok((self.axis(axis)?, self.axis(thread)?)))
                 .collect::<Result<_, TeError>>()?,
             place: match attach {
-                Attach::Root => Place::Root,
-                Attach::Inline => Place::Inline,
-                Attach::At(operation, axis) => Place::At(self.place(operation, *axis)?),
-                Attach::ScanInit(scan) => Place::InitOf(self.operation(scan)?),
-                Attach::ScanUpdate(scan) => Place::UpdateOf(self.operation(scan)?),
+                Attach::Root => JsonPlace::Root,
+                Attach::Inline => JsonPlace::Inline,
+                Attach::At(operation, axis) => JsonPlace::At(self.place(operation, *axis)?),
+                Attach::ScanInit(scan) => JsonPlace::InitOf(self.operation(scan)?),
+                Attach::ScanUpdate(scan) => JsonPlace::UpdateOf(self.operation(scan)?),
             },
             scan: group.as_ref().map(|scan| self.operation(scan)).transpose()?,
             group: member.map(|group| group.0),

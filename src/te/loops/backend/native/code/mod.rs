@@ -29,7 +29,7 @@ use epilogue_runtime::DataError;
 
 use self::memory::Promoted;
 use super::host;
-use super::host::{Entry, Status};
+use super::host::{NativeEntry, NativeStatus};
 use crate::sync::lock;
 use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::expr::buffer::Buffer;
@@ -41,9 +41,9 @@ use crate::te::loops::ir::stmt::Stmt;
 const STACK_LIMIT: usize = 16 << 10;
 
 /// Compiled code. The machine code is freed when this is dropped.
-pub(crate) struct Code {
+pub(crate) struct NativeCode {
     module: Mutex<Option<JITModule>>,
-    entry: Entry,
+    entry: NativeEntry,
     sites: Vec<Site>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Site {
     Memory(String),
 }
 
-impl Code {
+impl NativeCode {
     /// Runs the code.
     ///
     /// # Safety
@@ -66,7 +66,7 @@ impl Code {
     /// of the variables. The memory must be valid for reads of those spans, and for writes where the program writes.
     /// Unless the code tests every access, `accesses_stay_inside` must hold for these spans and values.
     pub(crate) unsafe fn run(&self, frame: &[u64]) -> Result<(), TeError> {
-        let status = Status::default();
+        let status = NativeStatus::default();
         // SAFETY: the caller's promise. The entry is code of a module that is alive.
         unsafe { (self.entry)(frame.as_ptr(), 0, 1, &raw const status) }
         let Some((site, value, limit)) = status.failure() else { return Ok(()) };
@@ -83,7 +83,7 @@ impl Code {
     }
 }
 
-impl Drop for Code {
+impl Drop for NativeCode {
     fn drop(&mut self) {
         if let Some(module) = lock(&self.module).take() {
             // SAFETY: the entry is called only through `self`, and not after this.
@@ -92,14 +92,14 @@ impl Drop for Code {
     }
 }
 
-impl std::fmt::Debug for Code {
+impl std::fmt::Debug for NativeCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Code({:p}, {} sites)", self.entry as *const (), self.sites.len())
     }
 }
 
 /// The input of the code generator: a program's body, and the content of its frame.
-pub(crate) struct Source<'p> {
+pub(crate) struct CodeSource<'p> {
     pub(crate) body: &'p Stmt,
     pub(crate) arguments: &'p [Buffer],
     pub(crate) written: &'p HashSet<Buffer>,
@@ -109,7 +109,7 @@ pub(crate) struct Source<'p> {
 }
 
 /// Compiles a program.
-pub(crate) fn generate(source: &Source<'_>) -> Result<Code, TeError> {
+pub(crate) fn generate(source: &CodeSource<'_>) -> Result<NativeCode, TeError> {
     let isa = target()?;
     // This is a flag of x86-64. All other supported processors have the feature.
     let fused = isa.isa_flags().iter().all(|flag| flag.name != "has_fma" || flag.as_bool() == Some(true));
@@ -135,8 +135,8 @@ pub(crate) fn generate(source: &Source<'_>) -> Result<Code, TeError> {
     unit.module.finalize_definitions().map_err(|error| failed(&error))?;
     let address = unit.module.get_finalized_function(id);
     // SAFETY: the function was declared with this signature, and the module stays alive in the result.
-    let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
-    Ok(Code { module: Mutex::new(Some(unit.module)), entry, sites: unit.sites })
+    let entry = unsafe { std::mem::transmute::<*const u8, NativeEntry>(address) };
+    Ok(NativeCode { module: Mutex::new(Some(unit.module)), entry, sites: unit.sites })
 }
 
 /// The host's processor with all its features.

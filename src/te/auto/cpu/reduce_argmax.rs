@@ -1,14 +1,14 @@
 //! Argmax and argmin: finds the place of the largest or the smallest of neighbouring elements.
 //!
 //! If two pairs of place and value are compared, one always wins, so every order of combination gives the same result.
-//! Vector code finds the block with the extreme value, by [comparisons alone](super::compared) if no element is NaN.
+//! Vector code finds the block with the extreme value, by [comparisons alone](super::fold_by_comparison) if no element is NaN.
 //! Only this block is then searched for the place.
 
 use half::{bf16, f16};
 
-use super::compared::Compared;
-use super::compile::Code;
+use super::compile::ReductionCode;
 use super::elements::{Affine, Elements};
+use super::fold_by_comparison::Compared;
 use super::registers::{RegisterLane, Registers};
 use crate::ElementType;
 use crate::lane::{Class, Register};
@@ -38,7 +38,7 @@ pub(super) struct Extreme {
 
 impl Extreme {
     /// The search, if the reduction is one: of pairs of an element and its place along the only loop.
-    pub(super) fn of(pass: &Pass, code: &Code, elements: &Elements) -> Option<Self> {
+    pub(super) fn of(pass: &Pass, code: &ReductionCode, elements: &Elements) -> Option<Self> {
         let (&[place, value], &[from_axis, from_memory]) = (code.left.as_slice(), code.source.1.as_slice()) else {
             return None;
         };

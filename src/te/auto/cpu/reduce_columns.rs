@@ -6,11 +6,11 @@
 use std::ops::Range;
 
 use super::elements::Along;
-use super::job::{Job, TASK, Worker};
-use super::machine::{Builder, Columns, Moving, NARROW, Strip, Strips, Walk, Walks};
+use super::machine::{Columns, LoopBuilder, Moving, NARROW, Strip, Strips, Walk, Walks};
 use super::memory::{decode, origin, runs};
+use super::reduce_job::{Job, TASK, Worker};
+use super::reduce_tree::part_of;
 use super::registers::{LANES, Registers};
-use super::tree::part_of;
 use crate::lane::{Class, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
@@ -32,14 +32,14 @@ impl Job {
         let registers: Vec<Register> = source.spread.iter().chain(&code.left).copied().collect();
         let strips = strips.unwrap_or_else(|| self.strips(line, registers.len() as i64));
         let add = Walks::of(strips, |lanes| {
-            let mut builder = Builder::new(&self.program, &self.elements[0], Moving::Outer);
+            let mut builder = LoopBuilder::new(&self.program, &self.elements[0], Moving::Outer);
             source.spread.iter().try_for_each(|register| builder.strip(*register))?;
             builder.add(self, &source.each, None)?;
             builder.walk(lanes, &registers, self.kept_in)
         })?;
         let apply = code.apply.as_ref().map(|results| {
             Walks::of(strips, |lanes| {
-                let mut builder = Builder::new(&self.program, &self.elements[2], Moving::Outer);
+                let mut builder = LoopBuilder::new(&self.program, &self.elements[2], Moving::Outer);
                 code.left.iter().try_for_each(|left| builder.strip(*left))?;
                 if let Some(reuse) = &self.reuse {
                     builder.kept(reuse.to);

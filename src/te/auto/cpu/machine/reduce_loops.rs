@@ -1,9 +1,9 @@
 //! Compiles the loops of a reduction.
 
-use super::point_loop::{Builder, Moving, PointLoop};
+use super::point_loop::{LoopBuilder, Moving, PointLoop};
 use super::strips::{MachineLoops, Strips};
-use crate::lane::Step;
-use crate::te::auto::cpu::job::Job;
+use crate::lane::LaneStep;
+use crate::te::auto::cpu::reduce_job::Job;
 
 impl Job {
     /// The job's loops in machine code. If its lanes are outputs, these are divided into `strips`, or into its own.
@@ -15,9 +15,9 @@ impl Job {
     }
 }
 
-impl Builder<'_> {
+impl LoopBuilder<'_> {
     /// Combines points with states, of what has been given for them.
-    pub(in crate::te::auto::cpu) fn add(&mut self, job: &Job, source: &[Step], period: Option<u32>) -> Option<()> {
+    pub(in crate::te::auto::cpu) fn add(&mut self, job: &Job, source: &[LaneStep], period: Option<u32>) -> Option<()> {
         let code = &job.code;
         let mut states = Vec::with_capacity(code.left.len());
         for left in &code.left {
@@ -41,7 +41,7 @@ fn add(job: &Job) -> Option<PointLoop> {
     if job.direct.is_some() || job.extreme.is_some() || !in_rounds {
         return None;
     }
-    let mut builder = Builder::new(&job.program, &job.elements[0], Moving::Inner);
+    let mut builder = LoopBuilder::new(&job.program, &job.elements[0], Moving::Inner);
     source.spread.iter().try_for_each(|register| builder.uniform(*register))?;
     builder.add(job, &source.each, Some(u32::try_from(tree.lanes).ok()?))?;
     builder.finish()
@@ -49,7 +49,7 @@ fn add(job: &Job) -> Option<PointLoop> {
 
 fn apply(job: &Job) -> Option<PointLoop> {
     let (results, invariant) = (job.code.apply.as_ref()?, job.invariant.as_ref()?);
-    let mut builder = Builder::new(&job.program, &job.elements[2], Moving::Inner);
+    let mut builder = LoopBuilder::new(&job.program, &job.elements[2], Moving::Inner);
     invariant.spread.iter().try_for_each(|register| builder.uniform(*register))?;
     if let Some(reuse) = &job.reuse {
         builder.kept(reuse.to);

@@ -5,20 +5,20 @@ use std::ops::Range;
 use crate::ElementType;
 use crate::lane::{Class, Register};
 use crate::te::auto::bind::iteration_space::LoopLevel;
-use crate::te::auto::cpu::compile::Code;
+use crate::te::auto::cpu::compile::ReductionCode;
 use crate::te::auto::cpu::elements::{Affine, Elements};
-use crate::te::auto::cpu::fold::{Combine, FromMemory, Rows};
+use crate::te::auto::cpu::fold_memory::{Combine, FoldedRows, FromMemory};
 use crate::te::auto::cpu::registers::{Registers, by_class};
 
 /// A reduction of elements that vector code combines straight from memory.
 pub(in crate::te::auto) struct Direct {
-    pub(super) values: Vec<Value>,
+    pub(super) values: Vec<DirectValue>,
     /// The number of registers of every class, for the lanes.
     pub(super) counts: [usize; 4],
 }
 
 /// One value of the reduced tuple.
-pub(super) struct Value {
+pub(super) struct DirectValue {
     pub(super) combine: Combine,
     /// The read of its elements.
     pub(super) read: Affine,
@@ -27,7 +27,7 @@ pub(super) struct Value {
 
 impl Direct {
     /// The plan, if the points of the reduction are elements that vector code can combine.
-    pub(in crate::te::auto) fn of(code: &Code, elements: &Elements) -> Option<Self> {
+    pub(in crate::te::auto) fn of(code: &ReductionCode, elements: &Elements) -> Option<Self> {
         let combines = code.combines.as_ref()?;
         let (steps, points) = &code.source;
         if !steps.is_empty() {
@@ -49,7 +49,7 @@ impl Direct {
             let count = &mut direct.counts[point.class as usize];
             let lanes = Register { class: point.class, number: *count };
             *count += 1;
-            direct.values.push(Value { combine: *combine, read, lanes });
+            direct.values.push(DirectValue { combine: *combine, read, lanes });
         }
         Some(direct)
     }
@@ -65,7 +65,7 @@ impl Direct {
     }
 }
 
-impl Value {
+impl DirectValue {
     /// The address of the point that is `offset` elements after the first.
     pub(super) fn address(&self, offset: i64) -> u64 {
         self.read.address.wrapping_add_signed(offset * self.read.element.size() as i64)
@@ -83,7 +83,7 @@ impl Value {
     ///
     /// # Safety
     /// The conditions of [`FromMemory::fold`].
-    pub(super) unsafe fn fold(&self, sums: &mut Registers, lanes: Range<usize>, rows: &Rows) {
+    pub(super) unsafe fn fold(&self, sums: &mut Registers, lanes: Range<usize>, rows: &FoldedRows) {
         // SAFETY: the caller's promise.
         by_class!(self.lanes.class, T => unsafe {
             T::fold(self.combine, &mut sums.get_mut::<T>(self.lanes)[lanes], rows);

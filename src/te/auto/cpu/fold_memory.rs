@@ -5,7 +5,7 @@
 
 use half::{bf16, f16};
 
-use super::compared::{Compared, Contiguous};
+use super::fold_by_comparison::{Compared, Contiguous};
 use super::registers::RegisterLane;
 use crate::ElementType;
 use crate::expr::Op;
@@ -116,7 +116,7 @@ pub(super) use by_combine;
 
 /// Rows of elements in memory.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::te::auto) struct Rows {
+pub(in crate::te::auto) struct FoldedRows {
     pub(in crate::te::auto) address: u64,
     pub(in crate::te::auto) element: ElementType,
     /// Distance between the elements of a row for neighbouring lanes, in elements.
@@ -173,7 +173,7 @@ pub(in crate::te::auto) trait FromMemory: Combined {
     ///
     /// # Safety
     /// The rows' elements for all lanes must be readable and aligned, and nobody else may write them during the call.
-    unsafe fn fold(op: Combine, lanes: &mut [Self], rows: &Rows);
+    unsafe fn fold(op: Combine, lanes: &mut [Self], rows: &FoldedRows);
 
     /// Combines each output's elements to its total. Element `i` is combined into lane `i` modulo the number of lanes,
     /// which start from the identity; then neighbouring lanes are combined.
@@ -187,7 +187,7 @@ pub(in crate::te::auto) trait FromMemory: Combined {
 macro_rules! from_memory {
     ($($T:ty: $($element:ident $S:ty),*;)*) => {$(
         impl FromMemory for $T {
-            unsafe fn fold(op: Combine, lanes: &mut [Self], rows: &Rows) {
+            unsafe fn fold(op: Combine, lanes: &mut [Self], rows: &FoldedRows) {
                 match rows.element {
                     $(ElementType::$element => {
                         let from = rows.address as *const $S;
@@ -232,7 +232,7 @@ from_memory! {
 struct FoldRows<'a, S, T, F> {
     lanes: &'a mut [T],
     from: *const S,
-    rows: &'a Rows,
+    rows: &'a FoldedRows,
     f: F,
 }
 
@@ -500,7 +500,7 @@ mod tests {
                     }
                 }
                 let (address, element) = (values.as_ptr() as u64, ElementType::F32);
-                let rows = Rows { address, element, apart: apart as isize, count, stride: stride as isize };
+                let rows = FoldedRows { address, element, apart: apart as isize, count, stride: stride as isize };
                 // SAFETY: the largest index is below the number of values.
                 unsafe { f32::fold(op, &mut got, &rows) };
                 assert_eq!(got, want, "{op:?} of {count} rows");
@@ -522,7 +522,7 @@ mod tests {
                             *want = want.add(values[row * stride as usize + lane * apart as usize].widen());
                         }
                     }
-                    let rows = Rows { address: values.as_ptr() as u64, element, apart, count, stride };
+                    let rows = FoldedRows { address: values.as_ptr() as u64, element, apart, count, stride };
                     // SAFETY: the largest index is below the number of values.
                     unsafe { T::fold(Combine::Add, &mut got, &rows) };
                     assert_eq!(got, want, "{element}: {lanes} lanes, {count} rows, {apart} apart, stride {stride}");

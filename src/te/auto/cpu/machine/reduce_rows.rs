@@ -5,25 +5,25 @@
 //! change. Short rows are taken two at a time, pass by pass, since a pass waits for the total of the one before. Rows
 //! that indices choose, such as the words of a table, are found one by one.
 //!
-//! The values are those of steps: the same operations, and the same [`Tree`](crate::te::auto::cpu::tree::Tree) of
+//! The values are those of steps: the same operations, and the same [`Tree`](crate::te::auto::cpu::reduce_tree::Tree) of
 //! lanes. Only operations that give the same bits in any order, such as a maximum, are combined in another order.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::point_loop::{Binding, Builder, Moving};
+use super::point_loop::{LoopBinding, LoopBuilder, Moving};
 use crate::ElementType;
 use crate::jit::{Binary, Body, Extreme, JitPlace, ROW_ARGUMENTS, RowKernel, RowProgram};
 use crate::lane::machine::Typed;
 use crate::lane::scalar::Scalar as _;
-use crate::lane::{Class, Register, Step};
+use crate::lane::{Class, LaneStep, Register};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::elements::Elements;
-use crate::te::auto::cpu::fold::Combine;
+use crate::te::auto::cpu::fold_memory::Combine;
 use crate::te::auto::cpu::invariant::InvariantSteps;
-use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::decode;
+use crate::te::auto::cpu::reduce_job::Job;
 use crate::te::auto::cpu::registers::Registers;
 use crate::te::error::TeError;
 
@@ -340,8 +340,8 @@ impl Making {
         Some(())
     }
 
-    fn builder<'a>(&self, job: &'a Job, elements: usize) -> Builder<'a> {
-        Builder::new(&job.program, &job.elements[elements], Moving::Inner).choosing()
+    fn builder<'a>(&self, job: &'a Job, elements: usize) -> LoopBuilder<'a> {
+        LoopBuilder::new(&job.program, &job.elements[elements], Moving::Inner).choosing()
     }
 
     /// Adds a stage that computes what is the same for all elements of a row. Gives the places of what these need of it.
@@ -351,7 +351,7 @@ impl Making {
         job: &Job,
         elements: usize,
         known: &[(Register, JitPlace)],
-        steps: &[Step],
+        steps: &[LaneStep],
         results: &[Register],
     ) -> Option<Vec<(Register, JitPlace)>> {
         // Values that are only handed on need no stage.
@@ -372,7 +372,7 @@ impl Making {
     }
 
     /// Leaves registers in places.
-    fn leave(&mut self, builder: &mut Builder<'_>, registers: &[Register]) -> Option<Vec<(Register, JitPlace)>> {
+    fn leave(&mut self, builder: &mut LoopBuilder<'_>, registers: &[Register]) -> Option<Vec<(Register, JitPlace)>> {
         let mut left = Vec::with_capacity(registers.len());
         for register in registers {
             let place = self.program.place();
@@ -383,13 +383,15 @@ impl Making {
     }
 
     /// Notes where the arguments of a stage are.
-    fn bind(&mut self, number: usize, job: &Job, elements: usize, bindings: &[Binding]) -> Option<()> {
+    fn bind(&mut self, number: usize, job: &Job, elements: usize, bindings: &[LoopBinding]) -> Option<()> {
         for binding in bindings {
             self.arguments.push(match *binding {
-                Binding::Read(part) if job.elements[elements].is_chosen(part) => Source::Chosen(number, elements, part),
-                Binding::Read(part) => Source::Read(number, elements, part),
-                Binding::Written(place) => Source::Written(number, place),
-                Binding::Kept => match self.kept_in {
+                LoopBinding::Read(part) if job.elements[elements].is_chosen(part) => {
+                    Source::Chosen(number, elements, part)
+                }
+                LoopBinding::Read(part) => Source::Read(number, elements, part),
+                LoopBinding::Written(place) => Source::Written(number, place),
+                LoopBinding::Kept => match self.kept_in {
                     Some(place) => Source::Written(number, place),
                     None => {
                         self.kept = job.count() as usize;
@@ -397,10 +399,12 @@ impl Making {
                     }
                 },
                 // An axis along rows begins with the same value in each.
-                Binding::Axis(axis, least) if job.outer.iter().all(|level| level.axis != Some(axis)) => {
+                LoopBinding::Axis(axis, least) if job.outer.iter().all(|level| level.axis != Some(axis)) => {
                     Source::Number(i32::try_from(least).ok()?)
                 }
-                Binding::Axis(..) | Binding::Strip(_) | Binding::Uniform(_) | Binding::Cyclic(_) => return None,
+                LoopBinding::Axis(..) | LoopBinding::Strip(_) | LoopBinding::Uniform(_) | LoopBinding::Cyclic(_) => {
+                    return None;
+                }
             });
         }
         Some(())
@@ -428,7 +432,7 @@ fn constant(job: &Job, register: Register) -> Option<u32> {
     })
 }
 
-impl Builder<'_> {
+impl LoopBuilder<'_> {
     /// Combines a register's values of all points.
     fn combine(
         &mut self,

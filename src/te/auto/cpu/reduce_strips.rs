@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 
 use super::contraction::Contraction;
 use super::elements::Along;
-use super::extreme::Extreme;
 use super::fold_lanes::fold_lanes;
-use super::job::{Job, TASK, Worker};
 use super::machine::At;
-use super::memory::{Run, Written, decode, origin, runs, write};
+use super::memory::{LaneRun, Written, decode, origin, runs, write};
+use super::reduce_argmax::Extreme;
+use super::reduce_job::{Job, TASK, Worker};
+use super::reduce_tree::part_of;
 use super::registers::{LANES, Registers, by_class};
-use super::tree::part_of;
-use crate::lane::{Class, Register, Step};
+use crate::lane::{Class, LaneStep, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::bind::iteration_space::{LoopLevel, points};
@@ -229,7 +229,7 @@ impl Job {
         }
         let outer = decode(&self.outer, output);
         if !elements.is_empty() {
-            let all = [Run { lane: 0, count: lanes, index: SmallVec::from_elem(0, self.inner.len()) }];
+            let all = [LaneRun { lane: 0, count: lanes, index: SmallVec::from_elem(0, self.inner.len()) }];
             // SAFETY: the caller's promise.
             unsafe { self.begin_source(registers, Along::Inner(&outer, &all), lanes) }?;
         }
@@ -335,7 +335,7 @@ impl Job {
     }
 
     /// The steps that compute the values of elements from their reads.
-    pub(in crate::te::auto) fn source_steps(&self) -> &[Step] {
+    pub(in crate::te::auto) fn source_steps(&self) -> &[LaneStep] {
         self.source.as_ref().map_or(&self.code.source.0, |source| &source.each)
     }
 
@@ -355,10 +355,10 @@ impl Job {
         let longest = parts.first().map_or(0, |part| part.end - part.start);
         for step in 0..longest {
             let active = parts.iter().take_while(|part| part.start + step < part.end).count();
-            let along: Vec<Run> = parts[..active]
+            let along: Vec<LaneRun> = parts[..active]
                 .iter()
                 .enumerate()
-                .map(|(lane, part)| Run { lane, count: 1, index: decode(&self.inner, part.start + step) })
+                .map(|(lane, part)| LaneRun { lane, count: 1, index: decode(&self.inner, part.start + step) })
                 .collect();
             // SAFETY: the caller's promise.
             unsafe { self.fill_source(registers, Along::Inner(outer, &along), active) }?;

@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 
-use super::plan::{Direct, Value};
+use super::plan::{Direct, DirectValue};
 use crate::lane::{Class, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::cpu::elements::Along;
-use crate::te::auto::cpu::fold::{FromMemory, Outputs, RegisterLanes, Rows};
 use crate::te::auto::cpu::fold_lanes::{fold_block, fold_lanes};
-use crate::te::auto::cpu::job::Job;
+use crate::te::auto::cpu::fold_memory::{FoldedRows, FromMemory, Outputs, RegisterLanes};
 use crate::te::auto::cpu::memory::{decode, origin, runs};
+use crate::te::auto::cpu::reduce_job::Job;
+use crate::te::auto::cpu::reduce_tree::part_of;
 use crate::te::auto::cpu::registers::{LANES, Registers, by_class};
-use crate::te::auto::cpu::tree::part_of;
 use crate::te::error::TeError;
 
 /// The number of neighbouring outputs in a task: their lanes stay in a near cache, and a row of them is long enough for
@@ -119,7 +119,7 @@ impl Job {
     }
 
     /// Whether elements of neighbouring outputs share cache lines.
-    fn shares_lines(&self, value: &Value) -> bool {
+    fn shares_lines(&self, value: &DirectValue) -> bool {
         let (outer, inner) = (value.step(&self.outer).abs(), value.step(&self.inner).abs());
         outer < inner && outer * (value.read.element.size() as i64) < LINE
     }
@@ -128,7 +128,7 @@ impl Job {
     /// ones. The lanes of all outputs then read one run of memory.
     fn lie_mixed(&self, direct: &Direct, chunk: Chunk) -> bool {
         let [outputs] = &*self.outer else { return false };
-        let dense = |value: &Value| {
+        let dense = |value: &DirectValue| {
             value.step(&self.outer) == 1 && value.step(&self.inner) == outputs.extent && self.inner.len() == 1
         };
         chunk.count > 1 && chunk.count as i64 == outputs.extent && direct.values.iter().all(dense)
@@ -222,7 +222,7 @@ impl Job {
                 let rows = self.run_length(&inner).min(elements.end - at).min(most);
                 for value in &direct.values {
                     let offset = value.offset(&self.outer, &run.index) + value.offset(&self.inner, &inner);
-                    let rows = Rows {
+                    let rows = FoldedRows {
                         address: value.address(offset),
                         element: value.read.element,
                         apart: value.step(&self.outer) as isize,
@@ -307,7 +307,7 @@ impl Job {
                 for value in &direct.values {
                     let step = value.step(&self.inner);
                     let offset = value.offset(&self.outer, outer) + value.offset(&self.inner, &inner);
-                    let rows = |offset: i64, count: usize| Rows {
+                    let rows = |offset: i64, count: usize| FoldedRows {
                         address: value.address(offset),
                         element: value.read.element,
                         apart: if mixed { 1 } else { step as isize },

@@ -4,11 +4,11 @@
 //! The result of a column doesn't depend on how columns are divided among threads.
 
 use super::elements::{Affine, Elements};
-use super::fold::{Combine, Combined};
+use super::fold_memory::{Combine, Combined};
 use super::memory::Written;
 use crate::expr::Op;
 use crate::lane::Operation;
-use crate::lane::{Class, Register, Step};
+use crate::lane::{Class, LaneStep, Register};
 use crate::simd::stream::{self, Fence};
 use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::LoopLevel;
@@ -93,7 +93,7 @@ impl Plain {
     /// The scan, if it is a simple one; `outputs` are what a step stores.
     pub(super) fn of(
         state: &[Register],
-        (steps, new): (&[Step], &[Register]),
+        (steps, new): (&[LaneStep], &[Register]),
         outputs: &[(usize, Register)],
         elements: &Elements,
         written: &[Written],
@@ -107,7 +107,7 @@ impl Plain {
             (false, true) => Some(a),
             _ => None,
         };
-        let of_two = |step: &Step| match *step.operands() {
+        let of_two = |step: &LaneStep| match *step.operands() {
             [a, b] => Some((step.operation, step.to, a, b)),
             _ => None,
         };

@@ -2,23 +2,23 @@
 
 use std::ops::Range;
 
-use super::compile::{Code, name_totals};
+use super::compile::{ReductionCode, name_totals};
 use super::contraction::{Contraction, Roles};
-use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
-use super::extreme::Extreme;
 use super::invariant::InvariantSteps;
 use super::machine::{Awaited, MachineLoops, Strips};
 use super::memory::Written;
 use super::program::Program;
+use super::reduce_argmax::Extreme;
+use super::reduce_in_memory::plan::Direct;
+use super::reduce_tree::{Tree, Ways};
 use super::registers::Registers;
 use super::reused::{ReuseRegisters, ReusedValue};
-use super::tree::{Tree, Ways};
 use crate::ElementType;
 use crate::lane::{Class, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
-use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::{Space, points};
 use crate::te::auto::gpu::choose::reduce::choose;
 use crate::te::auto::order::Order;
@@ -36,7 +36,7 @@ pub(super) const ALONE: i64 = 1 << 14;
 /// A reduction in one pass, with the tensors of a run.
 pub(in crate::te::auto) struct Task<'a> {
     pub(in crate::te::auto) reduction: &'a Reduction,
-    pub(in crate::te::auto) bound: &'a Bound<'a>,
+    pub(in crate::te::auto) bound: &'a BoundTensors<'a>,
     pub(in crate::te::auto) space: &'a Space,
     /// For each axis, whether its value is used for more than the address of elements.
     pub(in crate::te::auto) used: &'a [bool],
@@ -52,7 +52,7 @@ pub(in crate::te::auto) struct Job {
     /// The reads of the reduction; those of initial values and of the outputs of totals; those of the outputs of points; and
     /// those of the outputs of totals at indices, or under conditions, that depend on the totals.
     pub(in crate::te::auto) elements: [Elements; 4],
-    pub(in crate::te::auto) code: Code,
+    pub(in crate::te::auto) code: ReductionCode,
     /// How rows of memory are combined directly, if they don't pass through registers.
     pub(in crate::te::auto) direct: Option<Direct>,
     /// The search for an extreme, if the reduction is one.
@@ -77,7 +77,7 @@ pub(in crate::te::auto) struct Job {
 }
 
 /// What is compiled for a reduction: the program, its reads, those of a contraction's rows and columns, and the code.
-type Compiled = (Program, [Elements; 4], Option<[Elements; 2]>, Code);
+type Compiled = (Program, [Elements; 4], Option<[Elements; 2]>, ReductionCode);
 
 /// The registers of a thread.
 pub(in crate::te::auto) struct Worker {
@@ -127,7 +127,7 @@ impl Job {
                 Some(roles) => Some([elements(&roles.reads_of(0), used)?, elements(&roles.reads_of(1), used)?]),
                 None => None,
             };
-            let code = Code::new(&mut program, reduction, pass, &bound.sizes, reused)?;
+            let code = ReductionCode::new(&mut program, reduction, pass, &bound.sizes, reused)?;
             Ok((program, all_elements, sides, code))
         };
         let (mut program, mut elements, sides, mut code) = compiled(None)?;
@@ -227,7 +227,7 @@ impl Job {
 }
 
 /// The output of points in whose elements a value of each point can be kept: it holds any, as neighbouring outputs do.
-fn kept_across(code: &Code, outputs: &[Written], outer: &Loops) -> Option<usize> {
+fn kept_across(code: &ReductionCode, outputs: &[Written], outer: &Loops) -> Option<usize> {
     let results = &code.apply.as_ref().filter(|_| code.condition.is_none())?.results;
     let is_alike = |place: &usize| {
         outputs[*place].element == ElementType::F32 && outer.last().is_some_and(|level| level.outputs[*place] == 1)
@@ -236,12 +236,12 @@ fn kept_across(code: &Code, outputs: &[Written], outer: &Loops) -> Option<usize>
 }
 
 /// Whether outputs may share a strip. Lanes without an element are then computed too, and their values are ignored.
-fn may_share(code: &Code, elements: &Elements) -> bool {
+fn may_share(code: &ReductionCode, elements: &Elements) -> bool {
     code.condition.is_none() && code.never_fails && elements.are_affine()
 }
 
 /// Whether machine code may take rows one after the other.
-fn may_be_rows(code: &Code, elements: &Elements) -> bool {
+fn may_be_rows(code: &ReductionCode, elements: &Elements) -> bool {
     let is_narrow = |register: &Register| matches!(register.class, Class::F32 | Class::I32);
     code.condition.is_none() && code.never_fails && elements.are_rows() && code.source.1.iter().all(is_narrow)
 }

@@ -4,9 +4,9 @@
 
 use std::ops::Range;
 
-use super::job::{ALONE, Job, TASK, Task, Worker};
-use super::machine::whole_rows::WholeRows;
+use super::machine::reduce_rows::WholeRows;
 use super::machine::{Awaited, NARROW, Strips};
+use super::reduce_job::{ALONE, Job, TASK, Task, Worker};
 use super::registers::LANES;
 use crate::parallel;
 use crate::simd::stream::Fence;

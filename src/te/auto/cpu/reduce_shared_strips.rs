@@ -1,9 +1,9 @@
 //! Several outputs in one strip, each with some of its lanes. They share the cost of starting, combining and storing.
 
 use super::elements::Side;
-use super::job::Job;
-use super::machine::{At, Rows};
+use super::machine::{At, LoopOutputs};
 use super::memory::runs;
+use super::reduce_job::Job;
 use super::registers::Registers;
 use crate::te::error::TeError;
 
@@ -40,7 +40,7 @@ impl Job {
                 let first = run.lane * lanes;
                 let (outer, inner) = (&run.index[..], &[0][..]);
                 let at = At { outer, inner, strip: 0, uniform: first, cyclic: first, kept: run.lane * kept };
-                let rows = Rows { count: run.count, uniform: lanes, cyclic: lanes, kept };
+                let rows = LoopOutputs { count: run.count, uniform: lanes, cyclic: lanes, kept };
                 // SAFETY: the caller's promise; the registers have a lane for each of the strip's.
                 unsafe { code.run_rows((&self.elements[0], &self.outputs), registers, at, count as usize, rows) };
             }
