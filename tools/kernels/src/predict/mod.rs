@@ -276,6 +276,7 @@ mod tests {
     use epilogue::gemm::Parameter;
     use expect_test::expect_file;
 
+    use super::issue::Unit;
     use super::*;
 
     /// A kernel of 64x64 by one warpgroup, written by hand after the form of the real ones.
