@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::body::{Argument, Binary, Body, JitNode, JitTarget, JitValue, TileOperand};
-use super::emit_tile::InTile;
+use super::in_tile::InTile;
 use super::isa::{Address, Counter, Isa, JitOperand, MOST_REGISTERS, MemoryOperand, OnTail, Vector};
 use super::round::Round;
 
@@ -403,7 +403,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
                 self.hold(value, to);
             }
             JitNode::Unary(..) | JitNode::Binary(..) | JitNode::Select(..) | JitNode::Fma(..) => {
-                self.instruction(&node, place)
+                self.instruction(&node, place);
             }
         }
         self.round.pinned = [false; MOST_REGISTERS];

@@ -6,7 +6,8 @@
 
 use super::body::{Argument, Body, JitNode, JitTarget, JitValue, TileOperand};
 use super::emit::{Emitter, FRAME, scaled, slots};
-use super::isa::{Address, Isa, JitOperand, MemoryOperand, Vector};
+use super::in_tile::InTile;
+use super::isa::{Isa, JitOperand, MemoryOperand, Vector};
 use super::round::Round;
 use super::tile::TileShape;
 
@@ -18,18 +19,6 @@ const IN_FLIGHT: f64 = 8.0;
 
 /// What a value that loses its register costs: a store and a load.
 const EVICTION: f64 = 2.0;
-
-/// The totals of a tile, and where its operands are.
-#[derive(Clone, Debug)]
-pub(super) struct InTile {
-    shape: TileShape,
-    rows: Address,
-    columns: Address,
-    /// The first of the registers of totals.
-    first: usize,
-    /// For each value of the round that a total is set to: the total's register, and the old value that is in it.
-    into: Vec<Option<(Vector, Option<JitValue>)>>,
-}
 
 /// A tile's code, a function `(addresses: *const *mut u8, elements: usize)`, for one element at least. The addresses are those
 /// of the operands of rows, of columns, and of the totals. `extents` are the numbers of rows and columns that there are.
@@ -242,11 +231,5 @@ impl Round {
         }
         round.begin();
         round
-    }
-}
-
-impl InTile {
-    pub(super) const fn shape(&self) -> TileShape {
-        self.shape
     }
 }

@@ -34,6 +34,7 @@ mod emit_rows;
 mod emit_tile;
 mod extreme;
 mod functions;
+mod in_tile;
 mod isa;
 #[cfg(target_arch = "x86_64")]
 mod kernel;

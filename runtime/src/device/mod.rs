@@ -3,7 +3,7 @@
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 #[cfg(not(feature = "cuda"))]
-#[path = "no_cuda.rs"]
+#[path = "no_cuda/mod.rs"]
 pub(crate) mod cuda;
 pub(crate) mod describe;
 #[cfg(feature = "emulated")]

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::map::Map;
 pub(in crate::te::auto) use super::reduce_chain::Chain;
-use super::reduce_job::Task;
 pub(in crate::te::auto) use super::scan::Scan;
+use super::task::Task;
 use crate::exhaustion;
 use crate::simd::stream;
 use crate::sync::lock;

@@ -70,7 +70,8 @@ mod reused;
 mod scan;
 mod scan_columns;
 mod scan_plain;
+mod task;
 
 #[cfg(test)]
 pub(super) use self::machine::{COMPILED, IN_ROWS};
-pub(super) use self::reduce_job::Task;
+pub(super) use self::task::Task;

@@ -6,8 +6,9 @@ use std::ops::Range;
 
 use super::machine::reduce_rows::WholeRows;
 use super::machine::{Awaited, NARROW, Strips};
-use super::reduce_job::{ALONE, Job, TASK, Task, Worker};
+use super::reduce_job::{ALONE, Job, TASK, Worker};
 use super::registers::LANES;
+use super::task::Task;
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::order::Order;

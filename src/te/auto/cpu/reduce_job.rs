@@ -14,34 +14,22 @@ use super::reduce_in_memory::plan::Direct;
 use super::reduce_tree::{Tree, Ways};
 use super::registers::Registers;
 use super::reused::{ReuseRegisters, ReusedValue};
+use super::task::Task;
 use crate::ElementType;
 use crate::lane::{Class, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
-use crate::te::auto::bind::arguments::BoundTensors;
-use crate::te::auto::bind::iteration_space::{Space, points};
+use crate::te::auto::bind::iteration_space::points;
 use crate::te::auto::gpu::choose::reduce::choose;
 use crate::te::auto::order::Order;
-use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::error::TeError;
-use crate::tuning::Tuning;
 
 /// The least number of points of a task.
 pub(super) const TASK: i64 = 1 << 13;
 
 /// With fewer points than this, one thread finishes before others would start.
 pub(super) const ALONE: i64 = 1 << 14;
-
-/// A reduction in one pass, with the tensors of a run.
-pub(in crate::te::auto) struct Task<'a> {
-    pub(in crate::te::auto) reduction: &'a Reduction,
-    pub(in crate::te::auto) bound: &'a BoundTensors<'a>,
-    pub(in crate::te::auto) space: &'a Space,
-    /// For each axis, whether its value is used for more than the address of elements.
-    pub(in crate::te::auto) used: &'a [bool],
-    pub(in crate::te::auto) tuning: Tuning,
-}
 
 /// A reduction, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Job {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, points};
 use crate::te::auto::cpu::elements::Loops;
-use crate::te::auto::cpu::reduce_job::Task;
+use crate::te::auto::cpu::task::Task;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Roles;
+use super::roles::Roles;
 use crate::expr::Op;
 use crate::jit::Body;
 use crate::lane::machine::{Lowering, Typed};

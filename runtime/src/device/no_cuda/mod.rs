@@ -1,5 +1,7 @@
 //! Replaces `cuda` in a build without the feature `cuda`: values of these types can't exist.
 
+pub(crate) mod tensor_map;
+
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -41,7 +43,7 @@ pub(crate) enum ExecutableGraph {}
 
 /// What a launch does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
+pub(crate) enum AllocationAccess {
     Read,
     Write,
 }
@@ -192,26 +194,11 @@ impl ExecutableGraph {
 }
 
 /// Work in the order of a GPU's streams.
-pub(crate) fn order(on: &Arc<CudaStream>, _: &[(&Allocation, Access)], _: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn order(on: &Arc<CudaStream>, _: &[(&Allocation, AllocationAccess)], _: impl FnOnce() -> Result<()>) -> Result<()> {
     match **on {}
 }
 
 /// Work beside a stream that is captured.
 pub(crate) fn beside<T>(stream: &CudaStream, _: impl FnOnce() -> Result<T>) -> Result<T> {
     match *stream {}
-}
-
-/// A GPU's encoding of tensor maps.
-pub(crate) mod tensor_map {
-    use super::Context;
-    use crate::error::Result;
-    use crate::tensor::tensor_map::{Im2colMap, TiledMap};
-
-    pub(crate) fn encode(context: &Context, _: &TiledMap<'_>) -> Result<[u8; 128]> {
-        match context.none {}
-    }
-
-    pub(crate) fn encode_im2col(context: &Context, _: &Im2colMap<'_>, _: u32) -> Result<[u8; 128]> {
-        match context.none {}
-    }
 }
