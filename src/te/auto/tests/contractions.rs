@@ -180,14 +180,15 @@ fn exact_products_are_those_of_a_loop() {
         let ([m, n, depth], seed) = (shape, number as u64);
         let (output, shapes) = product(shape);
         let (got, choice) = run(&[&output], &shapes, &[m, n], Order::Exact, (true, false, seed));
+        assert_eq!(got[0].len(), m * n);
         let (device, mut random) = (Device::cpu(), fastrand::Rng::with_seed(seed));
         let mut input = |at: usize| tensor(&device, &mut random, ElementType::F32, &shapes[at].1).to_vec::<f32>();
         let (a, b) = (input(0).expect("it is read"), input(1).expect("it is read"));
-        for output in 0..m * n {
+        for (output, got) in got[0].iter().enumerate() {
             let (i, j) = (output / n, output % n);
             let want = (0..depth).fold(0.0, |total, k| total + a[i * depth + k] * b[k * n + j]);
             let want = if want.is_nan() { u64::MAX } else { u64::from(want.to_bits()) };
-            assert_eq!(got[0][output], want, "{shape:?} at {i}, {j} by {choice}");
+            assert_eq!(*got, want, "{shape:?} at {i}, {j} by {choice}");
         }
     }
 }
