@@ -1,7 +1,7 @@
 //! From mathematics to kernels: tensor expressions whose contractions run as matrix products with fused epilogues.
 //!
 //! [`build`] takes the expressions that [`te::auto::build`](crate::te::auto::build) takes, and gives the same
-//! [`Kernel`](crate::te::auto::Kernel). A contraction that is a sum of products of two tensors runs as a
+//! [`Kernel`]. A contraction that is a sum of products of two tensors runs as a
 //! [`Gemm`](crate::Gemm). What surrounds it becomes the product's epilogue: elementwise functions, casts, rows and columns
 //! of values, residuals, and reductions of whole rows or columns with what is computed from them. Everything else is a
 //! kernel of [`te::auto`](crate::te::auto).

@@ -1,4 +1,4 @@
-//! A random kernel: a plan of a random epilogue. Random products are run on it ([`product`]) and compared with the
+//! A random kernel: a plan of a random epilogue. Random products are run on it (`product`) and compared with the
 //! reference.
 
 mod product;
