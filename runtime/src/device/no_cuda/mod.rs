@@ -194,7 +194,11 @@ impl ExecutableGraph {
 }
 
 /// Work in the order of a GPU's streams.
-pub(crate) fn order(on: &Arc<CudaStream>, _: &[(&Allocation, AllocationAccess)], _: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn order(
+    on: &Arc<CudaStream>,
+    _: &[(&Allocation, AllocationAccess)],
+    _: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     match **on {}
 }
 
