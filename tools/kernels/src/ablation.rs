@@ -1,5 +1,5 @@
-//! What the model's choices depend on: every number that its times are made of is varied, one at a time, and the choices
-//! that change are judged by the model as it is.
+//! Numbers on which the model's choices depend. Every number in its times is varied, one at a time. The choices that
+//! change are judged by the model as it is.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -36,7 +36,7 @@ impl<'a> Case<'a> {
         estimated.map_or(f64::INFINITY, |candidate| candidate.microseconds)
     }
 
-    /// What the machine's choice loses, by the times that the candidates were ranked by: 0 if it is the same. Where two
+    /// Time that the machine's choice loses, by the times that the candidates were ranked by: 0 if it is the same. Where two
     /// are equally fast, the one that was better before is chosen.
     fn loss(&self, machine: &Machine) -> f64 {
         let times = self.near.iter().map(|candidate| (candidate, self.time(machine, candidate)));
@@ -48,7 +48,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What one variation changes.
+/// Changes that one variation causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Effect {
     /// The number of products with another choice.

@@ -37,7 +37,7 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// GPUs that users have: those that differ in how they are priced. Those without kernels of their own run older ones.
+/// GPUs that users have: those that differ in how they are priced. A GPU without kernels of its own runs older ones.
 pub(crate) const GPUS: [&str; 14] = [
     "A100 SXM 40GB",
     "A10",

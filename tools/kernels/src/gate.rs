@@ -43,7 +43,7 @@ pub(crate) struct Report {
     time: Duration,
     /// The PTX, for those who run it.
     pub(crate) ptx: String,
-    /// What is wrong.
+    /// Faults.
     pub(crate) findings: Vec<String>,
     /// Accesses of local memory outside the loop of products, if warps specialise the consumers': a few words per tile, in some ten
     /// thousand instructions, for which the compiler had no registers.
@@ -102,7 +102,7 @@ impl Gate {
         Self { compiler, nvdisasm }
     }
 
-    /// Compiles a kernel and checks it; `None` if its family has no such kernel.
+    /// Compiles a kernel and checks it; `None` if its family lacks the kernel.
     pub(crate) fn check(&self, subject: &Subject) -> Result<Option<Report>, String> {
         let text = |error: &dyn fmt::Display| format!("{} {}: {error}", subject.tree.name(), subject.key);
         let valid = subject.valid().map_err(|e| text(&e))?;

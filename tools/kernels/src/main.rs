@@ -3,11 +3,14 @@
 //! `cargo xtask kernels [--arch sm_80|sm_90a] [--all | --threes] [--part I/N] [--named TEXT]` compiles kernels with NVRTC,
 //! disassembles them and prints what they consist of; it fails if one is not as intended. `--all` takes a day: `--part
 //! 1/16` to `--part 16/16` are sixteen equal parts, each with kernels of every kind. `--threes` are those of them that
-//! together have any three choices (as of a tile, a layout and a split) that a kernel can have. `cargo xtask choices` prints which
-//! kernel is chosen for which shape; with `--ablation` what the choices depend on, with `--others` what other libraries
-//! choose. `cargo xtask predict` prints how long a kernel takes, by its machine code. `cargo xtask published` prints the
-//! model against what others measured, `cargo xtask foreign` the predictions against others' kernels, and
-//! `cargo xtask forecast` writes what to expect of GPUs.
+//! together have any three choices, as of a tile, a layout and a split.
+//!
+//! - `cargo xtask choices` prints the kernel that is chosen for each shape. `--ablation` adds the numbers on which choices
+//!   depend, `--others` the choices of other libraries.
+//! - `cargo xtask predict` prints how long a kernel takes, by its machine code.
+//! - `cargo xtask published` prints the model against times that others measured.
+//! - `cargo xtask foreign` prints the predictions against others' kernels.
+//! - `cargo xtask forecast` writes what to expect of GPUs.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod ablation;

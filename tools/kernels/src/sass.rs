@@ -16,7 +16,7 @@ pub(crate) struct Instruction {
     pub(crate) operands: String,
     /// Whether it is executed only if a predicate holds.
     pub(crate) predicated: bool,
-    /// What the compiler tells the scheduler; `None` if the text has no encodings.
+    /// Hints of the compiler for the scheduler; `None` if the text has no encodings.
     pub(crate) control: Option<Control>,
 }
 
@@ -164,7 +164,7 @@ impl Sass {
     }
 
     /// Instructions that should not be in the innermost loops around warpgroup products: accesses of local memory, and
-    /// memory fences. `None` if there is no such loop.
+    /// memory fences. `None` without these loops.
     pub(crate) fn stray_between_products(&self) -> Option<Vec<&Instruction>> {
         let loops = self.loops_around(is_product);
         let inside = loops.iter().flat_map(|range| &self.instructions[range.clone()]);
@@ -202,8 +202,8 @@ impl Sass {
         most
     }
 
-    /// Instructions per load of 16 bytes: in the innermost loop with the most such loads or, if they are in no loop, in
-    /// everything up to the exit. `None` without such loads. If the code branches, both ways are counted.
+    /// Instructions per load of 16 bytes: in the innermost loop with the most of these loads or, if they are in no loop, in
+    /// everything up to the exit. `None` without loads. If the code branches, both ways are counted.
     pub(crate) fn instructions_for_a_load(&self) -> Option<usize> {
         let is_load = |i: &Instruction| is(&i.opcode, "LDG") && i.opcode.contains(".128");
         let loads = |range: &Range<usize>| self.instructions[range.clone()].iter().filter(|i| is_load(i)).count();

@@ -23,7 +23,7 @@ pub(crate) fn all() -> Vec<Subject> {
     FAMILIES.iter().flat_map(|family| family.all(&tree)).collect()
 }
 
-/// Those of all kernels that have three choices together which no kernel before has.
+/// Kernels that have three choices together, as no kernel before them has.
 pub(crate) fn threes() -> Vec<Subject> {
     let mut set = all();
     scatter(&mut set);

@@ -99,7 +99,7 @@ pub(crate) struct Shape {
     /// The operands and the epilogue, as the table names them.
     pub(crate) types: &'static str,
     pub(crate) epilogue: &'static str,
-    /// What other libraries choose, as far as it is known.
+    /// Choices of other libraries, as far as they are known.
     pub(crate) others: &'static str,
     pub(crate) arithmetic: Arithmetic,
     pub(crate) tree: ValidTree,

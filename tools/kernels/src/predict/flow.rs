@@ -25,11 +25,11 @@ pub(crate) struct Parts {
     pub(crate) prologue: Vec<usize>,
     /// One turn of the innermost loop of products.
     pub(crate) product: Vec<usize>,
-    /// What is executed once for each tile: between the loops of products and, outside of them, the epilogue.
+    /// Code that is executed once for each tile: between the loops of products and, outside of them, the epilogue.
     pub(crate) tile: Vec<usize>,
     /// After the last tile.
     pub(crate) end: Vec<usize>,
-    /// Of the warps that only load: one turn of their loop. Empty where all warps load.
+    /// For the warps that only load: one turn of their loop. Empty where all warps load.
     pub(crate) producer: Vec<usize>,
     /// Loops inside `tile` whose number of turns the code does not tell, and that wait for nothing: counted once.
     pub(crate) counted_once: usize,
@@ -92,7 +92,7 @@ impl<'a> Flow<'a> {
         Self { code, stretches: if code.is_empty() { Vec::new() } else { stretches.collect() } }
     }
 
-    /// What can be reached from some stretches, themselves included.
+    /// Stretches that can be reached from some, themselves included.
     fn reached(&self, from: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let mut open: Vec<usize> = from.into_iter().collect();
@@ -104,7 +104,7 @@ impl<'a> Flow<'a> {
         found
     }
 
-    /// What can reach one of some stretches, themselves included.
+    /// Stretches that can reach one of some, themselves included.
     fn reaching(&self, to: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut found = to.clone();
         loop {
@@ -117,8 +117,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The loops among some stretches that contain `inside`, the outermost first: sets of stretches each of which
-    /// reaches all others. Within a loop, the next one is what is left without the way back to its beginning.
+    /// The loops among some stretches that contain `inside`, the outermost first: sets of stretches that reach
+    /// each other. Within a loop, the next one is what is left without the way back to its beginning.
     fn loops(&self, mut among: BTreeSet<usize>, inside: usize) -> Vec<BTreeSet<usize>> {
         let mut loops = Vec::new();
         let mut cut: BTreeSet<usize> = BTreeSet::new();

@@ -3,9 +3,9 @@
 //!
 //! Throughputs are those of the CUDA C++ Programming Guide ("Arithmetic Instructions", compute capability 9.0), for one of
 //! the four schedulers: 32 results per clock of single-precision arithmetic, 16 of integers, comparisons and narrow
-//! conversions, 4 of special functions and other conversions, 8 of shuffles. Latencies are rounded from Luo and others
-//! ("Dissecting the NVIDIA Hopper Architecture through Microbenchmarking and Multiple Level Analysis", 2025) and Jia and
-//! others (2018), and otherwise estimates.
+//! conversions, 4 of special functions and other conversions, 8 of shuffles. Latencies are rounded from Luo and others (2025,
+//! "Dissecting the NVIDIA Hopper Architecture through Microbenchmarking and Multiple Level Analysis") and Jia and others
+//! (2018). The remaining ones are estimates.
 
 use super::super::sass::{Control, Instruction, is, is_product};
 
@@ -121,14 +121,14 @@ fn shared_bytes(instruction: &Instruction) -> f64 {
     32.0 * of_lane
 }
 
-/// What one warp does in a part of the code, and the work that this is for the units.
+/// Work of one warp in a part of the code, by unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Work {
     /// Instructions by unit, in the order of [`Unit::ALL`].
     pub(crate) counts: [usize; Unit::ALL.len()],
     /// Clocks of a scheduler's units, likewise.
     busy: [f64; Unit::ALL.len()],
-    /// Multiply-adds, and bytes that the tensor cores read of shared memory for them. Of a warpgroup for `wgmma`.
+    /// Multiply-adds, and bytes that the tensor cores read of shared memory for them. For `wgmma` they are a warpgroup's.
     pub(crate) multiply_adds: f64,
     pub(crate) product_bytes: f64,
     /// Bytes of shared memory that the warp itself moves.
@@ -138,7 +138,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Of instructions in the order in which a warp executes them.
+    /// The work of instructions in the order in which a warp executes them.
     pub(crate) fn of<'a>(code: impl IntoIterator<Item = &'a Instruction>) -> Self {
         let mut work = Self::default();
         let (mut now, mut ready) = (0.0_f64, [0.0_f64; 6]);
@@ -187,7 +187,7 @@ impl Work {
         Self { counts, busy, multiply_adds, product_bytes, shared_bytes, alone }
     }
 
-    /// The same on an A100, which does single-precision arithmetic at half the rate (CUDA C++ Programming Guide, compute
+    /// The work on an A100, which does single-precision arithmetic at half the rate (CUDA C++ Programming Guide, compute
     /// capability 8.0: 64 results per clock of a multiprocessor).
     pub(crate) fn on_a100(mut self) -> Self {
         self.busy[Unit::Float as usize] *= 2.0;

@@ -2,8 +2,8 @@
 //!
 //! The code says what a warp issues for a k-tile, for a tile and around both (`flow`, `issue`); the key says how many
 //! bytes a stage has, how many stages and teams there are; the problem says how many tiles a block computes. One block is
-//! run event by event (`block`): the slowest one is the kernel. What the code can't say (latencies, bandwidths, the power
-//! limit) comes from the model's constants, so that a fit mends both.
+//! run event by event (`block`): the slowest one is the kernel. Latencies, bandwidths and the power
+//! limit come from the model's constants, so that a fit mends both.
 //!
 //! Both ways of a branch are counted, a spinning wait not at all. The error is unknown until a GPU has measured it.
 
@@ -39,7 +39,7 @@ pub(crate) const DRAIN: f64 = 600.0;
 /// Clocks from the end of a product until its sums can be read, or its stage loaded again: an estimate.
 pub(crate) const RELEASE: f64 = 60.0;
 
-/// What is predicted: a product of bf16 with an epilogue, and the kernel for it on its GPU.
+/// The predicted case: a product of bf16 with an epilogue, and the kernel for it on its GPU.
 pub(crate) struct Subject {
     pub(crate) arch: Arch,
     /// The GPU's name.
@@ -155,7 +155,7 @@ fn predict(s: &Subject, code: &Code) -> Prediction {
     families::kernel(&s.candidate.key).predict(s, code)
 }
 
-/// What limits the time: of its parts the largest, and of that what is slowest.
+/// Limit of the time: the slowest unit of its largest part.
 pub(crate) fn limiter(timeline: &Timeline, stage: &Stage, epilogue: &'static str, power: bool) -> &'static str {
     let largest = timeline.shares.iter().fold(("", 0.0), |most, one| if one.1 > most.1 { *one } else { most });
     match largest.0 {

@@ -24,7 +24,7 @@ const REASONS: &[(Arch, &str, &str)] = &[
     (Arch::SM_80, "4095x4097x1000", OVERLAPPED),
 ];
 
-/// The same for kernels of several blocks on a multiprocessor.
+/// The report for kernels of several blocks on a multiprocessor.
 const OVERLAPPED: &str = "with so little K the epilogue is a sixth of a block's time; the model adds it to the products, \
                           here another block multiplies meanwhile";
 

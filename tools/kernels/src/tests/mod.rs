@@ -37,7 +37,7 @@ fn kept(report: &str) -> usize {
     known.iter().find(|(kernel, _)| report.contains(kernel)).map_or(0, |(_, accesses)| *accesses)
 }
 
-/// The report on a kernel, which is made once, whichever test asks first; `None` if its family has no such kernel.
+/// The report on a kernel, which is made once, whichever test asks first; `None` if its family lacks the kernel.
 pub(crate) fn checked(gate: &Gate, subject: &Subject) -> Option<Arc<Report>> {
     type Once = Arc<OnceLock<Option<Arc<Report>>>>;
     static REPORTS: Mutex<Option<HashMap<String, Once>>> = Mutex::new(None);
@@ -63,7 +63,7 @@ pub(crate) fn alike_but_for_scales(name: &str, pairs: Vec<(Subject, Subject)>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Of fewer cases than kernels, some all over the set; `cargo xtask kernels` checks all.
+/// With fewer cases than kernels, some all over the set are taken; `cargo xtask kernels` checks all.
 fn some_of<T>(set: Vec<T>) -> Vec<T> {
     let (all, wanted) = (set.len(), testing::cases(set.len() as u32) as usize);
     let is_wanted = |i: usize| (i + 1) * wanted / all > i * wanted / all;
@@ -143,7 +143,7 @@ fn predictions_are_as_committed() {
     expect_file!["../../../../tests/golden/predicted.txt"].assert_eq(&table);
 }
 
-/// What the choices depend on, and other libraries' choices: both follow from the model's constants.
+/// Numbers on which the choices depend, and other libraries' choices: both follow from the model's constants.
 #[test]
 fn the_ablation_is_as_committed() {
     expect_file!["../../../../tests/golden/ablation.txt"]

@@ -10,7 +10,7 @@ use crate::gemm::kernel::split_k::SplitKind;
 use crate::gemm::kernel::{PatchKind, PatchShape, ReadingShape};
 use crate::gemm::problem::{Formats, OperandLayout};
 
-/// What a kernel of the family for sm_80 and later is generated from.
+/// Description from which a kernel of the family for sm_80 and later is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Key {
     /// The instruction that multiplies.

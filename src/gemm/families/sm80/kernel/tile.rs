@@ -47,7 +47,7 @@ const TILES_16_BIT: [Tile; 14] = [
     tile(64, 32, 64, 32, 16, 4),
     tile(32, 32, 64, 16, 16, 4),
 ];
-/// The same rows in bytes. The largest tiles have only 64: with 128, their accumulators leave no registers for operands
+/// These rows in bytes. The largest tiles have only 64: with 128, their accumulators leave no registers for operands
 /// of 8-bit types.
 const TILES_8_BIT: [Tile; 11] = [
     tile(256, 128, 64, 64, 64, 3),
@@ -117,7 +117,7 @@ impl Tile {
         accumulators.next_power_of_two()
     }
 
-    /// The rows of an A that is contiguous along K of which a thread copies a part to every stage.
+    /// Rows of an A that is contiguous along K. A thread copies a part of each to every stage.
     pub(crate) fn rows_of_thread(&self, element_size: usize) -> usize {
         let chunks = (self.k * element_size).div_ceil(16).max(1);
         self.m.div_ceil((self.threads() / chunks).max(1))

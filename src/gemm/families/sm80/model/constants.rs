@@ -13,11 +13,11 @@ constants! {
     handed_over: "clocks" = 1500.0;
     /// A warp's copy of less than 16 bytes for each lane.
     narrow_copy: "clocks" = 2.0;
-    /// What an element costs without any operation.
+    /// Cost of an element without any operation.
     element: "instructions" = 8.0;
     /// A function such as erf.
     function: "instructions" = 16.0;
-    /// An element of a reduction along rows, of which a multiprocessor does 64 per clock.
+    /// An element of a reduction along rows: a multiprocessor does 64 per clock.
     row_reduction: "instructions" = 2.0;
     /// An element of a reduction along columns, likewise.
     column_reduction: "instructions" = 1.0;

@@ -1,7 +1,7 @@
 //! The analytic model of the kernels for sm_80 and later.
 //!
-//! It predicts the time of the *fused* kernel. What a block needs of a multiprocessor (registers, shared memory)
-//! decides how many blocks run at once; the work and the bytes of the product and the epilogue decide how long a wave
+//! It predicts the time of the *fused* kernel. A block's registers and shared memory
+//! decide how many blocks run at once; the work and the bytes of the product and the epilogue decide how long a wave
 //! of them takes. The model only has to rank kernels correctly; its microseconds are estimates.
 
 pub(crate) mod asked;
@@ -63,11 +63,16 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
 const CROWDED_ELEMENTS: usize = 96;
 
 /// Whether a kernel for sm_80 and later spills registers with any epilogue. It does if it copies too many elements one
-/// by one. With the largest number of accumulators, it also does with serial split-K, with copies of single elements,
-/// with copies of less than 16 bytes if K is split, with parallel split-K of integers, with stream-K of 8-bit operands or
-/// of operands that are contiguous along M and N, and with deep k-tiles if an operand is not contiguous along K, if
-/// it rounds operands, or if K is split; and with picked rows, whose numbers take registers, if K is split or a tile has more
-/// than 128 of them, but for shallow k-tiles of operands that are contiguous along K. With half as many, stream-K of FP8 does
+/// by one. With the largest number of accumulators, it also does with any of these:
+///
+/// - serial split-K, or parallel split-K of integers;
+/// - copies of single elements, or of less than 16 bytes if K is split;
+/// - stream-K of 8-bit operands, or of operands that are contiguous along M and N;
+/// - deep k-tiles if an operand is not contiguous along K, if operands are rounded, or if K is split;
+/// - picked rows, whose numbers take registers, if K is split or a tile has more than 128 of them. Shallow k-tiles of
+///   operands that are contiguous along K are an exception.
+///
+/// With half as many, stream-K of FP8 does
 /// in deep k-tiles that lie along K and are copied by less than 16 bytes. As seen in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {

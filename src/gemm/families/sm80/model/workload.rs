@@ -4,7 +4,7 @@ use crate::evt::{self, WholeLines};
 use crate::gemm::families::sm80::kernel::{Instruction, Tile};
 use crate::gemm::problem::{OperandLayout, Problem};
 
-/// What a kernel is chosen for.
+/// The work for which a kernel is chosen.
 #[derive(Clone, Debug)]
 pub struct Workload<'a> {
     /// Extents.

@@ -21,8 +21,9 @@ fn instructions(e: &Cost, traffic: &Traffic) -> usize {
 }
 
 impl Sm90Key {
-    /// The rounds that the epilogue's loop makes over a tile's columns: one if the code has at most
-    /// `MOST_INSTRUCTIONS`, else as many as leave at most `IN_ROUND` in each, if the steps can be divided so.
+    /// The rounds that the epilogue's loop makes over a tile's columns. Code of at most
+    /// `MOST_INSTRUCTIONS` takes one round. Longer code takes enough rounds for at most `IN_ROUND` in each, if the steps can be
+    /// divided so.
     #[must_use]
     pub fn epilogue_rounds(&self, epilogue: &Cost, traffic: &Traffic) -> usize {
         let elements = self.tile.accumulator_registers() / self.accumulators;

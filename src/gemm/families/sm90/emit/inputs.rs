@@ -55,7 +55,7 @@ pub(super) enum Way {
     Copied(Copied),
     /// A tensor, read element by element.
     Direct,
-    /// Bits, of which lanes read a byte each, and share them.
+    /// Bits: lanes read a byte each, and share them.
     Bits,
     /// A vector along MMA columns, staged in shared memory, with its number.
     Staged(usize),

@@ -1,5 +1,5 @@
-//! Writes the visitor of an sm_90a kernel, which calls the function of one element for fragments of the accumulator,
-//! and loads the epilogue's tensors and vectors; `outputs` stores them. `device/sm90/epilogue.cuh` says which members it must have.
+//! Writes the visitor of an sm_90a kernel. It loads the epilogue's tensors and vectors, and calls the function of one element
+//! for fragments of the accumulator; `outputs` stores them. `device/sm90/epilogue.cuh` says which members it must have.
 //!
 //! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
@@ -141,7 +141,7 @@ impl<'a> VisitorText<'a> {
         self.code.blank();
     }
 
-    /// What the walk over the tile asks of each sweep.
+    /// Questions that the walk over the tile asks of each sweep.
     fn sweeps(&mut self) {
         let sweeps = &self.epilogue.sweeps;
         writeln!(self.code, "static constexpr int SWEEPS = {};", sweeps.len());

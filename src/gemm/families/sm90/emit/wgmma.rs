@@ -12,7 +12,7 @@ const fn types(key: &Sm90Key) -> (&'static str, &'static str, &'static str) {
 }
 
 /// Writes `struct Multiply`, whose `run` is one `wgmma.mma_async` (PTX ISA 9.7.15.5.2): d = a · b, added to d if `accumulate`
-/// is not 0. What has been converted is in registers, the others in shared memory.
+/// is not 0. Converted operands are in registers, the others in shared memory.
 pub(super) fn multiply(code: &mut Writer, key: &Sm90Key) {
     let (accumulator, first, second) = types(key);
     let columns = key.tile.columns;

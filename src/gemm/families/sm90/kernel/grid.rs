@@ -21,7 +21,7 @@ pub struct Units {
     pub raster: Raster,
 }
 
-/// What one block computes of one unit.
+/// A block's part of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
     /// The part of K.
@@ -76,8 +76,8 @@ impl Units {
         words
     }
 
-    /// The work of a kernel on a problem. Of groups of rows it is the most that there can be, and every row of clusters is
-    /// a product of the batch.
+    /// The work of a kernel on a problem. For groups of rows it is the most that there can be, and every row of clusters
+    /// is a product of the batch.
     #[must_use]
     pub fn of(key: &Sm90Key, problem: &Problem, splits: usize) -> Self {
         let (tile_m, tile_n) = key.product_tile();
@@ -109,7 +109,7 @@ impl Units {
         m as u128 * n as u128 * self.batch as u128 * self.splits as u128
     }
 
-    /// What the block of rank `rank` in its cluster computes of the unit `unit`.
+    /// The part of unit `unit` that the block of rank `rank` in its cluster computes.
     #[must_use]
     pub fn turn(&self, unit: usize, rank: usize) -> Turn {
         let (clusters_m, clusters_n) = self.clusters();
@@ -187,7 +187,7 @@ mod tests {
         ((2 * x as u64 * u64::from(multiplier)) >> 32 >> shift) as usize
     }
 
-    /// What `Scheduler::work` computes from the host's numbers.
+    /// The value that `Scheduler::work` computes from the host's numbers.
     fn turn_of(units: &Units, deal: &[i32; 18], unit: usize, rank: usize) -> Turn {
         let (m, n) = units.clusters();
         let along = if units.raster.along_n { n } else { m };

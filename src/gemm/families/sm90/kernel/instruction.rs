@@ -16,7 +16,7 @@ pub enum Wgmma {
     F16,
     /// bf16.
     Bf16,
-    /// f32 operands, of which TF32's 19 bits are used.
+    /// f32 operands; TF32's 19 bits of them are used.
     Tf32,
     /// 8-bit floating-point types.
     Fp8(Pair<Fp8>),

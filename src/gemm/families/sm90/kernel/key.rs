@@ -94,7 +94,7 @@ pub struct Staging {
     pub input_stages: usize,
 }
 
-/// What a kernel of the family for sm_90a is generated from.
+/// Description from which a kernel of the family for sm_90a is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm90Key {
     /// The instruction that multiplies.
@@ -120,11 +120,11 @@ pub struct Sm90Key {
     pub b: Major,
     /// How the epilogue's tensors pass through shared memory.
     pub staging: Staging,
-    /// Bit `i` is set if argument `i` of a run is a tensor that tensor copies can't reach (for example because its rows
-    /// do not begin at multiples of 16 bytes). It is then accessed element by element.
+    /// Bit `i` is set if argument `i` of a run is a tensor that tensor copies can't reach. Its rows may not begin at
+    /// multiples of 16 bytes, for example. It is then accessed element by element.
     pub direct: u64,
-    /// The number of stages (where B is converted, of steps of 16 of K) whose products may still be running when the next
-    /// one's are started: 0 or 1.
+    /// The number of stages whose products may still be running when the next one's are started: 0 or 1. Where B is
+    /// converted, steps of 16 of K are counted instead of stages.
     pub pending: usize,
     /// Hints for the L2.
     pub hints: Hints,
@@ -173,7 +173,7 @@ impl Sm90Key {
         }
     }
 
-    /// Whether each warpgroup's columns of the product are in one block of columns, so that a block of K has one scale of
+    /// Whether each warpgroup's columns of the product are in one block of columns. A block of K then has one scale of
     /// each B.
     #[must_use]
     pub(crate) const fn columns_are_in_a_block(&self) -> bool {
@@ -232,7 +232,7 @@ impl Sm90Key {
         if self.swap_ab { (self.cluster.n, self.cluster.m) } else { (self.cluster.m, self.cluster.n) }
     }
 
-    /// Where whole lines lie, if all phases are computed from them: such lines are along MMA columns.
+    /// Where whole lines lie, if all phases are computed from them: these lines are along MMA columns.
     #[must_use]
     pub const fn within(&self) -> Option<Within> {
         match (self.in_tile, self.mma_cluster()) {

@@ -2,9 +2,9 @@
 //! how tiles are assigned to blocks.
 //!
 //! A tile is described in one of two ways. In *product terms*, rows are M and columns N, as the user has them. In *MMA
-//! terms*, rows are wgmma's M (64 per instruction), columns its N (8 to 256). They differ if a kernel is *swapped*:
-//! when M is small, B's transpose becomes wgmma's first operand, so that the columns of the product fill the 64 rows
-//! that an instruction always has.
+//! terms*, rows are wgmma's M (64 per instruction), columns its N (8 to 256). They differ if a kernel is *swapped*.
+//! When M is small, B's transpose becomes wgmma's first operand. The columns of the product then fill the 64 rows that an
+//! instruction always has.
 
 pub(crate) mod grid;
 pub(crate) mod instruction;
@@ -17,7 +17,7 @@ pub(crate) mod tile;
 
 use crate::gemm::kernel::device_struct::{DeviceStruct, PROBLEM, ROW_INDEX, SUMS, inner, narrow, wide};
 
-/// What every kernel takes behind its tensor maps.
+/// Arguments that every kernel takes behind its tensor maps.
 pub(crate) const COMMON: DeviceStruct = DeviceStruct(&[
     inner("problem", &PROBLEM),
     narrow("a_is_batched"),

@@ -6,8 +6,8 @@ use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::gemm::kernel::views::bit;
 use crate::gemm::problem::{Divided, Grouping, Major, Problem};
 
-/// Whether tensor copies load the operands of such groups: where those may begin anywhere, what is divided must not be
-/// contiguous.
+/// Whether tensor copies load the operands of these groups: where those may begin anywhere, the divided axis must not
+/// be contiguous.
 #[must_use]
 pub(crate) const fn takes_groups(grouping: Option<Grouping>, a: Major, b: Major) -> bool {
     match grouping {

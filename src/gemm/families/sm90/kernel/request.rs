@@ -1,4 +1,4 @@
-//! Requests for a kernel: the knobs of the family for sm_90a, each of which can be fixed.
+//! Requests for a kernel: the knobs of the family for sm_90a. Each can be fixed.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ pub struct Request {
     pub raster: Option<Raster>,
     /// The number of stages whose products may still be running when the next stage's are started: 1, or 0 to wait for
     /// each stage's products (`wgmma.wait_group`, PTX ISA 9.7.15.7). Promoted sums of FP8 products allow only 0. Where B is
-    /// converted, steps of 16 of K are meant, of which a stage has four.
+    /// converted, steps of 16 of K are meant: a stage has four.
     pub pending: Option<usize>,
     /// Hints for the L2 for A, B and the outputs; without them, none.
     pub hints: Option<Hints>,
@@ -56,8 +56,8 @@ pub struct Request {
     pub split_k: Option<SplitK>,
     /// How the epilogue's tensors pass through shared memory.
     pub staging: Option<Staging>,
-    /// Of rows that an [index picks](crate::gemm::Rows::picked): whether the kernel picks them while it multiplies, or all
-    /// are copied before. A kernel can where they begin at multiples of 16 bytes.
+    /// For rows that an [index picks](crate::gemm::Rows::picked): whether the kernel picks them while it multiplies, or
+    /// all are copied before. A kernel can where they begin at multiples of 16 bytes.
     pub picked: Option<bool>,
 }
 
@@ -112,7 +112,7 @@ impl Request {
         }
     }
 
-    /// The same request without each one of its knobs, and the reason to give if only that relaxed request has a
+    /// This request without each one of its knobs, and the reason to give if only that relaxed request has a
     /// kernel.
     pub(crate) fn relaxed(&self) -> [(Self, &'static str); 5] {
         [

@@ -19,7 +19,7 @@ const ATOM: usize = 1024;
 /// Bytes for mbarriers, and for what else the warps of a block tell each other.
 const CONTROL_BYTES: usize = 1024;
 
-/// What a tensor map describes.
+/// The tensor that a tensor map describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapOf {
     /// A.
@@ -32,7 +32,7 @@ pub enum MapOf {
     Output(usize),
 }
 
-/// What an epilogue passes through shared memory.
+/// Values that an epilogue passes through shared memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// The number of accumulators beyond the first.
@@ -146,7 +146,7 @@ pub struct SharedMap {
     pub vectors: Range<usize>,
     /// Intermediate values of reductions.
     pub reductions: Range<usize>,
-    /// What the blocks of a cluster exchange, and the mbarriers that count it.
+    /// Values that the blocks of a cluster exchange, and the mbarriers that count them.
     pub exchange: Range<usize>,
     /// Mbarriers and other control data.
     pub control: Range<usize>,
@@ -237,14 +237,14 @@ const fn exchange_bytes(key: &Sm90Key, words: usize) -> usize {
     if words == 0 { 0 } else { 4 * key.tile.consumers * (16 + blocks * words * 4 * 16) }
 }
 
-/// The stagings to choose from, best first. Four stages of outputs let three be on their way while the next is written,
-/// two of inputs hide the latency of a copy, and wide steps need few copies.
+/// The stagings to choose from, best first. With four stages of outputs, three are on their way while the next is
+/// written. Two stages of inputs hide the latency of a copy, and wide steps need few copies.
 ///
 /// Outputs could be written where inputs were read, as in CUTLASS: beside four stages of 128x256, 32 KB of a residual of
 /// bf16 would be there when its epilogue begins, in place of 16. By the machine code, no epilogue waits for the other
-/// 48 KB: they take 1536 clocks through the L2, 2560 from memory if all multiprocessors ask at once, and
-/// `accum + residual` takes 4973 (`cargo xtask predict 4096x4096x4096 --epilogue residual`; 1678 if no warp ever waited,
-/// so that 1.2 % is the most to be won), GELU and bias more. A stage could be filled again only after its store has been
+/// 48 KB. They take 1536 clocks through the L2, or 2560 from memory if all multiprocessors ask at once. The epilogue
+/// `accum + residual` takes 4973 clocks (`cargo xtask predict 4096x4096x4096 --epilogue residual`), GELU and bias more. If
+/// no warp ever waited, it would take 1678, so that 1.2 % is the most to be won. A stage could be filled again only after its store has been
 /// read.
 const STAGINGS: [(usize, usize, usize); 14] = [
     (32, 4, 4),
@@ -267,8 +267,8 @@ const STAGINGS: [(usize, usize, usize); 14] = [
 pub(crate) const MAX_STAGES: usize = 16;
 
 /// Chooses the pipeline stages, and the staging of the epilogue in the memory that they leave; gives `key` with both.
-/// Inputs and outputs get wide steps, of at least `least` columns, and two stages, as far as this leaves `wanted`
-/// pipeline stages, or as many as fit at all. `None` if not even two pipeline stages fit.
+/// Inputs and outputs get two stages and wide steps, of at least `least` columns. This must leave `wanted` pipeline
+/// stages, or as many as fit at all. `None` if not even two pipeline stages fit.
 #[must_use]
 pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, least: usize, available: usize) -> Option<Sm90Key> {
     let (a_stage, b_stage) = key.stage_bytes();
@@ -354,8 +354,8 @@ mod tests {
     }
 
     proptest! {
-        /// No two parts overlap, all lie within the block's memory, swizzled parts are aligned, and the bytes that a
-        /// stage announces are those of its boxes.
+        /// No two parts overlap, all lie within the block's memory, and swizzled parts are aligned. The bytes that a stage
+        /// announces are those of its boxes.
         #[test]
         fn parts_of_shared_memory_do_not_overlap(
             tile in prop::sample::select(Tile::all()),

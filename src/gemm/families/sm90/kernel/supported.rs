@@ -66,7 +66,7 @@ pub(crate) const CONTIGUOUS_GROUPS: &str = "those for sm_90a take groups of rows
 pub(crate) const MANY_GROUPS: &str = "those for sm_90a have a table of all groups in shared memory, which has no room for so many: leave `.sm90(…)` out \
      for a kernel for sm_80";
 
-/// The most columns of a swapped kernel's tile with scales of blocks, of which a thread has a scale of A for every fourth.
+/// The most columns of a swapped kernel's tile with scales of blocks: a thread has a scale of A for every fourth.
 const MOST_SCALED_COLUMNS: usize = 64;
 
 /// Why K is not split in parallel where lines lie in a cluster's tiles.

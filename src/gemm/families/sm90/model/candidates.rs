@@ -210,7 +210,7 @@ fn clusters(machine: &Machine, request: &Request, key: &Sm90Key, w: &Workload<'_
     all.into_iter().filter(|c| *c == Cluster::NONE || worthwhile(c)).collect()
 }
 
-/// Groups along the axis with the shorter tile side, of so many tiles that a wave of blocks covers about a square.
+/// Groups along the axis with the shorter tile side. Their size makes a wave of blocks cover about a square.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn raster(key: &Sm90Key, cluster: Cluster, w: &Workload<'_>, machine: &Machine) -> Raster {
     let (tile_m, tile_n) = key.product_tile();

@@ -29,7 +29,7 @@ constants! {
     latency: "clocks" = 900.0;
     /// The start of a launch, for barriers and the first stage.
     start: "clocks" = 1800.0;
-    /// What clusters add to the start.
+    /// Time that clusters add to the start.
     cluster_start: "clocks" = 300.0;
     /// The share of the additions that take FP8 sums out of the tensor cores that is not hidden by the other
     /// warpgroup's products.
@@ -37,14 +37,14 @@ constants! {
     /// The latencies of a k-tile where one operand is converted: of the loads of its bytes, of four conversions, and of the
     /// products between which they are. An estimate.
     conversion: "clocks" = 180.0;
-    /// Of rows that the kernel picks: a warp's copy of four rows' part of a k-tile, with the address that it computes for each.
+    /// For rows that the kernel picks: a warp's copy of four rows' part of a k-tile, with the address that it computes for each.
     /// Two warps copy at once. An estimate.
     pick: "clocks" = 10.0;
-    /// Between the arrival of a k-tile of such rows and its products: the fence behind what threads have copied. An estimate.
+    /// Between the arrival of a k-tile of picked rows and its products: the fence behind the threads' copies. An estimate.
     pick_fence: "clocks" = 30.0;
     /// From the request for the first rows' numbers until they are there.
     pick_start: "clocks" = 700.0;
-    /// What an element costs without any operation.
+    /// Cost of an element without any operation.
     element: "instructions" = 4.0;
     /// A function such as erf, by the short formula for results of at most 16 bits.
     short_function: "instructions" = 8.0;
@@ -68,7 +68,7 @@ constants! {
     serial_turn: "clocks" = 600.0;
     /// Parallel split-K: from the last part's store until the block that adds all can see it.
     parallel_turn: "clocks" = 1500.0;
-    /// The same for stream-K.
+    /// A turn of stream-K.
     stream_turn: "clocks" = 1500.0;
     /// Where lines lie in a cluster's tiles: what a warp waits after a phase for what the other blocks have of its lines. An
     /// estimate.

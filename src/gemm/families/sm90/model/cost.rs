@@ -41,7 +41,7 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
 const GROUP: usize = 18;
 
 /// Clusters that run at once. Clusters of 4 blocks and more leave some multiprocessors of a group unused, and a group has room
-/// for one of more than 8: of 132 multiprocessors for 7 such clusters, or 8 where all groups have as many as it takes.
+/// for one of more than 8. 132 multiprocessors have room for 7 of these clusters, or 8 where all groups are large enough.
 pub(crate) fn clusters_at_once(machine: &Machine, cluster: Cluster) -> usize {
     let at_once = match cluster.blocks() {
         blocks @ ..4 => machine.multiprocessors / blocks,

@@ -5,7 +5,7 @@ use crate::gemm::families::sm90::kernel::{Sm90Key, Units, Wgmma};
 use crate::gemm::kernel::Within;
 use crate::gemm::problem::{OperandLayout, Problem};
 
-/// What a kernel is chosen for.
+/// The work for which a kernel is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     /// Extents; of groups, as if all had equally many rows, or an equal part of K; of patches, with the channels of each
@@ -33,7 +33,7 @@ impl Workload<'_> {
         self.lines.filter(|(_, within)| *within == Within::Cluster).map(|(lines, _)| lines)
     }
 
-    /// Whether lines that must lie whole do in a kernel. Those that are in a cluster's tiles are in no tile.
+    /// Whether lines that must lie whole do in a kernel. Lines in a cluster's tiles are in no tile.
     pub(crate) fn lines_fit(&self, key: &Sm90Key) -> bool {
         let Some((lines, within)) = self.lines else { return true };
         let extents = (self.problem.m, self.problem.n);

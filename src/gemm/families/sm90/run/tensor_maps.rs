@@ -45,7 +45,7 @@ pub(crate) fn direct(tree: &ValidTree, key: &Sm90Key, problem: &Problem, argumen
 }
 
 /// Whether tensor copies reach a tensor of M×N elements, with or without a batch axis: its rows must be contiguous and
-/// begin at multiples of 16 bytes. Of rows and columns of two digits each, all strides but the last must be such multiples.
+/// begin at multiples of 16 bytes. Where rows and columns have two digits each, all strides but the last are multiples, too.
 fn reaches(tensor: &DeviceTensor) -> bool {
     let size = tensor.element_type().size();
     let (shape, strides) = (tensor.shape(), tensor.strides());
@@ -76,7 +76,7 @@ pub(crate) fn is_batched(tensor: &DeviceTensor, rank: usize) -> bool {
     tensor.rank() > rank && tensor.shape()[0] > 1
 }
 
-/// Something for each dimension of a tensor map, of which there are three, or five where rows and columns have two digits.
+/// Something for each dimension of a tensor map. There are three, or five where rows and columns have two digits.
 type Dimensions<T> = SmallVec<[T; 5]>;
 
 /// A matrix as tensor copies see it: innermost extent first, with strides in elements behind the first. The stride of an axis
@@ -87,7 +87,7 @@ struct Matrix<'a> {
     strides: Dimensions<isize>,
 }
 
-/// What a tensor map is made of.
+/// The parts of a tensor map.
 struct Map<'a> {
     tensor: &'a DeviceTensor,
     extents: Dimensions<u64>,
@@ -123,7 +123,7 @@ pub(crate) struct Tensors<'a> {
     pub(crate) tree: &'a ValidTree,
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
-    /// Those of the live accumulators.
+    /// The Bs of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
     /// Where A's elements are, if it is patches.
@@ -152,7 +152,7 @@ impl Tensors<'_> {
         Ok(bytes)
     }
 
-    /// What the maps are made of, for who encodes them. (Of a product without elements or without K, its kernel uses none,
+    /// The maps' parts, for encoding. (A product without elements or without K uses none,
     /// and [`maps`](Self::maps) encodes none; these can be encoded all the same.)
     pub(crate) fn described(&self, key: &Sm90Key, traffic: &Traffic) -> Vec<MapDescription> {
         let described = |map| {

@@ -17,7 +17,7 @@ const MULTIPROCESSORS: usize = 132;
 const SHARED_BYTES: usize = 232_448;
 const MOST_STAGES: usize = 16;
 
-/// What a choice is made for: the product, and bytes of an operand's element. The result is of 2 bytes.
+/// Input of a choice: the product, and bytes of an operand's element. The result is of 2 bytes.
 struct Rule {
     problem: Problem,
     size: usize,
@@ -46,7 +46,7 @@ impl Rule {
         (SHARED_BYTES.saturating_sub(result + barriers + beside) / stage).min(MOST_STAGES)
     }
 
-    /// Whether there is such a kernel.
+    /// Whether the kernel exists.
     fn exists(&self, (rows, columns): (usize, usize)) -> bool {
         let k = self.tile_k();
         // Scales of B change within a tile that is wider than the k-tile.
@@ -76,7 +76,7 @@ impl Rule {
     }
 }
 
-/// The choice for a product; `None` if no kernel is possible. Of equals the first is taken.
+/// The choice for a product; `None` if no kernel is possible. The first of equals is taken.
 pub(crate) fn choose(problem: Problem, element_size: usize) -> Option<Pick> {
     let rule = Rule { problem, size: element_size };
     let mut rows = vec![64, 128];

@@ -61,8 +61,8 @@ pub(super) fn depth() -> Vec<Subject> {
     kernels.into_iter().filter_map(of).collect()
 }
 
-/// Rows that kernels for sm_90a pick: on large tiles of both schedules, with a cluster that shares B and with stream-K, in groups
-/// of two accumulators, and as the instruction's columns.
+/// Rows that kernels for sm_90a pick, on large tiles of both schedules. There are clusters that share B, stream-K, groups of
+/// two accumulators, and picked rows as the instruction's columns.
 pub(super) fn picked() -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let kernels = [
@@ -112,8 +112,8 @@ pub(super) fn patches() -> Vec<Subject> {
     kernels.into_iter().enumerate().filter_map(of).collect()
 }
 
-/// Transposed patches that tensor copies load, of one to three axes: with the most boxes of them in a tile, on tiles of both
-/// schedules, with clusters that share them and every way of sharing K.
+/// Transposed patches that tensor copies load, of one to three axes. Tiles have the most boxes of them, in both schedules,
+/// with clusters that share them and every way of sharing K.
 pub(super) fn transposed_patches() -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let kernels = [

@@ -1,5 +1,5 @@
-//! What other libraries choose, beside the model's choices, and why they differ: the model's own word on the other
-//! library's kernel.
+//! Choices of other libraries, beside the model's, and why they differ: the model's own time of the other library's
+//! kernel.
 //!
 //! cuBLAS and nvMatmulHeuristics are as the table of shapes has them. nvMatmulHeuristics is also CUTLASS's way to choose
 //! (CUTLASS documentation, "GEMM Heuristics"). DeepGEMM has no epilogues, so it stands beside plain products only.

@@ -54,7 +54,7 @@ fn generated_code_of_phases_in_a_tile_is_as_committed() {
     expect_file!["../../../../../tests/golden/softmax_in_tile_sm_90a.cu"].assert_eq(&code);
 }
 
-/// The same where rows lie in the tiles of a cluster, whose blocks exchange what they have of them.
+/// This holds where rows lie in the tiles of a cluster, whose blocks exchange what they have of them.
 #[test]
 fn generated_code_of_phases_in_a_cluster_is_as_committed() {
     let along_rows = Cluster { m: 1, n: 4 };
@@ -108,7 +108,7 @@ fn block_scales_change_no_products() {
     alike_but_for_scales("block_scales_change_no_products", pairs);
 }
 
-/// Kernels with groups of K, and of transposed patches, keep nothing in memory, and have the registers, products and copies of
+/// Kernels with groups of K, and of transposed patches, keep nothing in memory. Registers, products and copies are those of
 /// their twins of plain matrices.
 #[test]
 fn groups_of_k_and_transposed_patches_change_no_products_and_no_loads() {
@@ -134,8 +134,8 @@ fn groups_of_k_and_transposed_patches_change_no_products_and_no_loads() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Kernels for sm_90a that pick rows are in the set; beside their twins of rows in order they have as many products, copies of
-/// the engine for B alone, and no more registers, and they keep nothing in local memory.
+/// Kernels for sm_90a that pick rows are in the set. They have as many products as their twins of rows in order, and no more
+/// registers. The engine copies B alone, and nothing is kept in local memory.
 #[test]
 fn picked_rows_are_in_the_covering_set_and_change_no_products() {
     const NAME: &str = "picked_rows_are_in_the_covering_set";
