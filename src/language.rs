@@ -49,8 +49,10 @@
 //!
 //! `Tensor<f32>`, `RowVector<bf16>`, …: a type that implements [`Element`](crate::Element). If it is not written, a
 //! tensor or vector has the type of A; results of reductions, vectors computed from them, and scalars are f32, or f64 if A is
-//! f64. Loads widen,
-//! arithmetic is in f32 (f64 if A is f64), stores round to nearest even; integers and 8-bit floats saturate.
+//! f64. A gradient that a backward pass is given has the type of its output, and the gradient of a vector is f32 (or f64),
+//! as sums are.
+//!
+//! Loads widen, arithmetic is in f32 (f64 if A is f64), stores round to nearest even; integers and 8-bit floats saturate.
 //! `x.cast::<f16>()` rounds at that place. `Tensor<bool>` and vectors of `bool` hold truth values, one byte each: any
 //! byte but 0 is read as true, and 0 or 1 is written.
 //!
@@ -357,7 +359,7 @@
 //! |---|---|---|
 //! | `through = y` | the output whose gradient the accumulator is, a `Tensor` of numbers | the first such one |
 //! | `saved(z, keep)` | outputs that are read in place of being computed again, `Tensor` or `Bits` | all others of M×N |
-//! | `given(loss)` | outputs that have gradients of their own, as parameters `d_loss`; others have the gradient 0 | none |
+//! | `given(loss)` | outputs that have gradients of their own, as parameters `d_loss` of the output's class and element type; others have the gradient 0 | none |
 //! | `gradients(bias)` | parameters whose gradients are results, as `d_bias` | all of numbers with fractions but `Scalar`s |
 //! | `gradients_of_all(bias)` | the same, summed over the batch: of what all batches share | none |
 //! | `name = Gradients` | the struct | `BiasGeluBackward` |

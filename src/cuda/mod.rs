@@ -8,4 +8,4 @@ mod register;
 mod writer;
 
 pub(crate) use register::Register;
-pub(crate) use writer::Writer;
+pub(crate) use writer::{Writer, one_line};

@@ -151,6 +151,11 @@ fn braces(line: &str) -> impl Iterator<Item = char> {
     code.filter(|(c, quoted)| !quoted && matches!(c, '{' | '}')).map(|(c, _)| c)
 }
 
+/// A user's text as part of a line of C++: what would end the line, or has no sign, is a question mark.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { '?' } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

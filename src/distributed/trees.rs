@@ -4,8 +4,8 @@
 use super::error::Error;
 use crate::ElementType;
 use crate::evt::{
-    BroadcastClass, Form, MAX_ACCUMULATORS, Node, OutputKind, Parameter, ParameterClass, ParameterId, Position,
-    Reduction, Site, Tree, TreeBuilder, ValidOutput, ValidTree, ValueKind,
+    BroadcastClass, DeclaredElement, Form, MAX_ACCUMULATORS, Node, OutputKind, Parameter, ParameterClass, ParameterId,
+    Position, Reduction, Site, Tree, TreeBuilder, ValidOutput, ValidTree, ValueKind,
 };
 
 /// The sums over ranks, as parameters of the epilogue that is applied to them.
@@ -40,7 +40,7 @@ pub(super) fn of_sums(mut tree: Tree, element: ElementType) -> Result<Tree, Erro
     tree.parameters.extend(sums.map(|&name| Parameter {
         name,
         class: ParameterClass::Tensor,
-        element: Some(element),
+        element: DeclaredElement::Written(element),
         site: Site::default(),
     }));
     // There is a product, but nothing reads it.

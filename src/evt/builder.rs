@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::declared::DeclaredElement;
 use super::tree::{
     BroadcastClass, Composed, Form, Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Position,
     Reduction, Site, Tree,
@@ -61,7 +62,13 @@ impl TreeBuilder {
     }
 
     /// The next parameter; its value is the node returned.
-    pub fn parameter(&mut self, name: &'static str, class: ParameterClass, element: Option<ElementType>) -> NodeId {
+    pub fn parameter(
+        &mut self,
+        name: &'static str,
+        class: ParameterClass,
+        element: impl Into<DeclaredElement>,
+    ) -> NodeId {
+        let element = element.into();
         let parameter = ParameterId::new(self.tree.parameters.len());
         self.tree.parameters.push(Parameter { name, class, element, site: self.site });
         let id = self.push(match class.broadcast_class() {
@@ -176,7 +183,14 @@ impl TreeBuilder {
     }
 
     /// Returns a value under a name. The name of a `TensorMut` parameter overwrites that parameter's memory.
-    pub fn output(&mut self, name: &'static str, node: NodeId, class: BroadcastClass, element: Option<ElementType>) {
+    pub fn output(
+        &mut self,
+        name: &'static str,
+        node: NodeId,
+        class: BroadcastClass,
+        element: impl Into<DeclaredElement>,
+    ) {
+        let element = element.into();
         let parameter = self
             .tree
             .parameters
@@ -189,7 +203,7 @@ impl TreeBuilder {
 
     /// Returns M×N truth values under a name, eight columns in a byte; see [`ParameterClass::Bits`].
     pub fn output_bits(&mut self, name: &'static str, node: NodeId) {
-        let (class, element, site) = (BroadcastClass::Tensor, None, self.site);
+        let (class, element, site) = (BroadcastClass::Tensor, DeclaredElement::Unwritten, self.site);
         self.tree.outputs.push(Output { name, node, class, element, packed: true, parameter: None, site });
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::declared::DeclaredElement;
 use super::valid::resolve;
 use super::{
     BroadcastClass, Form, MAX_ACCUMULATORS, Mistake, Node, NodeId, Parameter, ParameterClass, Site, Tree, TreeError,
@@ -41,6 +42,22 @@ impl Fact {
 
     const fn number(class: BroadcastClass) -> Self {
         Self::new(class, NodeKind::Number)
+    }
+
+    /// The element type of an output of this node, if none is declared. A vector that is computed from reductions counts
+    /// as a result of reductions: a loss is the difference of two.
+    pub(super) const fn stored_as(self, node: &Node) -> DeclaredElement {
+        let of_reductions = matches!(node, Node::Reduce(..)) || self.phase > 0;
+        match (self.ty, self.class) {
+            (NodeKind::Truth, _) => DeclaredElement::Written(ElementType::Bool),
+            (NodeKind::Integer | NodeKind::Seed, _) => DeclaredElement::Written(ElementType::I64),
+            (NodeKind::Number, BroadcastClass::Scalar) => DeclaredElement::Arithmetic,
+            (NodeKind::Number, BroadcastClass::RowVector | BroadcastClass::ColumnVector) if of_reductions => {
+                DeclaredElement::Arithmetic
+            }
+            // A's.
+            (NodeKind::Number, _) => DeclaredElement::Unwritten,
+        }
     }
 }
 
@@ -303,7 +320,7 @@ impl Checker<'_> {
                 return self.fail(parameter.site, Mistake::TensorMutNotReturned { name: parameter.name });
             }
             let real = self.types.real();
-            match parameter.element {
+            match parameter.element.resolved(real) {
                 Some(element) if parameter.class == ParameterClass::Scalar && element != real.element() => {
                     let mistake = Mistake::ScalarElement { name: parameter.name, element, real };
                     return self.fail(parameter.site, mistake);
@@ -347,7 +364,7 @@ impl Checker<'_> {
                 return self.fail(output.site, mistake);
             }
             let real = self.types.real();
-            match (&self.tree.nodes[output.node.index()].node, output.element) {
+            match (&self.tree.nodes[output.node.index()].node, output.element.resolved(real)) {
                 (Node::Reduce(reduction, _), Some(element))
                     if reduction.form == Form::Partial && element != real.element() =>
                 {
@@ -366,7 +383,7 @@ impl Checker<'_> {
             return self.fail(output.site, Mistake::NoTruthPacked { name: output.name });
         }
         let of_parameter = output.parameter.and_then(|p| self.tree.parameters.get(p.index())).map(|p| self.element(p));
-        let Some(element) = output.element.or(of_parameter) else { return Ok(()) };
+        let Some(element) = output.element.resolved(self.types.real()).or(of_parameter) else { return Ok(()) };
         let name = output.name;
         match fact.ty {
             NodeKind::Truth if element != ElementType::Bool => {
@@ -387,7 +404,7 @@ impl Checker<'_> {
         let Some(parameter) = self.tree.parameters.get(parameter.index()) else {
             return self.fail(output.site, Mistake::UndefinedParameter { index: parameter.index() });
         };
-        match (parameter.element.unwrap_or(self.types.a), output.element) {
+        match (self.element(parameter), output.element.resolved(self.types.real())) {
             (read, Some(written)) if read != written => {
                 self.fail(output.site, Mistake::TensorMutElement { name: output.name, read, written })
             }

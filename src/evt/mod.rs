@@ -9,6 +9,7 @@ mod check;
 mod compose;
 mod cost;
 mod count;
+mod declared;
 pub mod derive;
 mod draw;
 mod error;
@@ -28,6 +29,7 @@ mod validate;
 
 pub use builder::TreeBuilder;
 pub use cost::Cost;
+pub use declared::DeclaredElement;
 pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
 pub(crate) use needed::{Bounds, Conditions, Possible, Rectangle};

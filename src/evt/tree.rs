@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::declared::DeclaredElement;
 use super::reducer::Reducer;
 use crate::ElementType;
 use crate::expr::{Function, Logic, Op};
@@ -164,8 +165,8 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its class.
     pub class: ParameterClass,
-    /// The element type the user wrote, if any.
-    pub element: Option<ElementType>,
+    /// The element type in memory.
+    pub element: DeclaredElement,
     /// Where it was declared.
     pub site: Site,
 }
@@ -469,8 +470,8 @@ pub struct Output {
     pub node: NodeId,
     /// The class that the user declared; it must be the value's.
     pub class: BroadcastClass,
-    /// The element type the user wrote, if any.
-    pub element: Option<ElementType>,
+    /// The element type in memory.
+    pub element: DeclaredElement,
     /// Whether it is truth values, eight columns in a byte; see [`ParameterClass::Bits`].
     pub packed: bool,
     /// The `TensorMut` parameter whose memory it overwrites, if any.

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::declared::DeclaredElement;
 use super::{Axis, BroadcastClass, Cost, Form, Parameter, ParameterClass, ParameterId, Position, Reduction, Site};
 use crate::ElementType;
 use crate::expr::{Function, Logic, Op, Real};
@@ -69,18 +70,19 @@ impl Types {
     }
 }
 
-/// The element type of a parameter: as written; otherwise A's for tensors and vectors, the arithmetic type for scalars.
-pub(super) fn resolve(written: Option<ElementType>, class: ParameterClass, types: Types) -> ElementType {
+/// The element type of a parameter: as declared; otherwise A's for tensors and vectors, the arithmetic type for scalars.
+pub(super) fn resolve(declared: DeclaredElement, class: ParameterClass, types: Types) -> ElementType {
+    let declared = declared.resolved(types.real());
     match class {
         ParameterClass::Scalar => types.real().element(),
         ParameterClass::Seed => ElementType::I64,
         // That of its memory.
         ParameterClass::Bits => ElementType::U8,
-        ParameterClass::DeviceScalar => written.unwrap_or(types.real().element()),
+        ParameterClass::DeviceScalar => declared.unwrap_or(types.real().element()),
         ParameterClass::Tensor
         | ParameterClass::TensorMut
         | ParameterClass::RowVector
-        | ParameterClass::ColumnVector => written.unwrap_or(types.a),
+        | ParameterClass::ColumnVector => declared.unwrap_or(types.a),
     }
 }
 

@@ -33,17 +33,15 @@ impl Tree {
 
     /// The outputs, with the values of the simplifier.
     fn resolved_outputs(&self, types: Types, facts: &[Fact], became: &[ValueId]) -> Vec<ValidOutput> {
-        let real = types.real().element();
         let outputs = self.outputs.iter().map(|output| {
             let node = &self.nodes[output.node.index()].node;
             // A returned reduction is stored by what completes it, whether others read it or not.
-            let (kind, of, default) = match node {
-                Node::Reduce(reduction, x) if reduction.op.gives_index() => {
-                    (OutputKind::Reduce(*reduction), *x, ElementType::I64)
-                }
-                Node::Reduce(reduction, x) => (OutputKind::Reduce(*reduction), *x, real),
-                _ => (OutputKind::Store, output.node, stored_as(facts[output.node.index()], types)),
+            let (kind, of) = match node {
+                Node::Reduce(reduction, x) => (OutputKind::Reduce(*reduction), *x),
+                _ => (OutputKind::Store, output.node),
             };
+            let real = types.real();
+            let default = facts[output.node.index()].stored_as(node).resolved(real).unwrap_or(types.a);
             let of_parameter = output.parameter.map(|p| {
                 let parameter = &self.parameters[p.index()];
                 resolve(parameter.element, parameter.class, types)
@@ -56,7 +54,7 @@ impl Tree {
                 element: if output.packed {
                     ElementType::U8
                 } else {
-                    output.element.or(of_parameter).unwrap_or(default)
+                    output.element.resolved(real).or(of_parameter).unwrap_or(default)
                 },
                 packed: output.packed,
                 parameter: output.parameter,
@@ -64,19 +62,6 @@ impl Tree {
             }
         });
         outputs.collect()
-    }
-}
-
-/// The element type of a stored value if none is written. A vector that is computed from reductions counts as a result
-/// of reductions: a loss is the difference of two.
-const fn stored_as(fact: Fact, types: Types) -> ElementType {
-    let of_reductions = fact.phase > 0 && !matches!(fact.class, super::BroadcastClass::Tensor);
-    match (fact.ty, fact.class) {
-        (NodeKind::Truth, _) => ElementType::Bool,
-        (NodeKind::Integer | NodeKind::Seed, _) => ElementType::I64,
-        (NodeKind::Number, super::BroadcastClass::Scalar) => types.real().element(),
-        (NodeKind::Number, _) if of_reductions => types.real().element(),
-        (NodeKind::Number, _) => types.a,
     }
 }
 

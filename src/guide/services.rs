@@ -49,7 +49,7 @@
 //! wait for itself, or in a circle with other threads, is refused:
 //! [`ExchangeError::WaitsForItself`](crate::runtime::ExchangeError::WaitsForItself).
 //!
-//! On the CPU a thread needs a stack of 256 KiB to plan and run; the main thread and those of the standard library have
+//! A thread needs a stack of 1 MiB to plan and run, in every build; the main thread and those of the standard library have
 //! it. Destructors of thread-locals, and functions of `atexit`, must not run products: parts of f32 and f64 products
 //! are of crates with thread-locals of their own. These may be gone by then, and the process would end.
 //!

@@ -8,6 +8,7 @@ use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 use epilogue_testing::case::{Family, Kernel};
+use half::bf16;
 
 use crate::hopper::{BF16, device, planned, small_tiles};
 
@@ -212,6 +213,116 @@ fn a_norm_against_differences() {
         + dot(&d_weight.to_vec::<f64>().expect("numbers"), &of_weight)
         + dot(&d_shift.to_vec::<f64>().expect("numbers"), &of_shift);
     near(derived, difference);
+}
+
+/// Scores with two results of each row that say no element type; the gradient of the shift is one of theirs.
+#[epilogue(backward(through = y, given(log_sum, loss, total), saved(z), gradients(shift)))]
+fn scores(accum: Accum, shift: ColumnVector) -> (Tensor, Tensor, ColumnVector, ColumnVector, DeviceScalar) {
+    let z = accum;
+    let log_sum = reduction_op(z, Row, LogSumExp);
+    let loss = log_sum - reduction_op(z, Row, Add) + shift;
+    let total = reduction_op(z * z, All, Add);
+    let y = z * 0.5;
+    (y, z, log_sum, loss, total)
+}
+
+/// A vector that is computed from no reduction has A's type, and so has its gradient.
+#[epilogue(backward(through = y, given(doubled, rounded), saved(z), gradients(v, w)))]
+fn vectors(accum: Accum, v: ColumnVector, w: RowVector<f16>) -> (Tensor, Tensor, ColumnVector, RowVector<bf16>) {
+    let z = accum;
+    let y = z * v * w;
+    let doubled = v * 2.0;
+    let rounded = w * 3.0;
+    (y, z, doubled, rounded)
+}
+
+/// The types of operands with which results of reductions have another type than A.
+const NARROW: [ElementType; 3] = [ElementType::BF16, ElementType::F16, ElementType::F8E4M3];
+
+/// The element types of a tree's parameters and results, by name.
+fn elements(tree: &Tree, a: ElementType) -> Vec<(&'static str, ElementType)> {
+    let valid = tree.validate(epilogue::evt::Types::new(a, a)).expect("a valid tree");
+    let parameters = valid.parameters().iter().map(|parameter| (parameter.name, parameter.element));
+    parameters.chain(valid.outputs().iter().map(|output| (output.name, output.element))).collect()
+}
+
+#[test]
+fn a_given_gradient_has_the_type_that_its_output_is_stored_in() {
+    use ElementType::{BF16, F16, F32, F64};
+    let of_scores = |a, real| {
+        let parameters = [("shift", a), ("z", a), ("d_log_sum", real), ("d_loss", real), ("d_total", real)];
+        [&parameters[..], &[("d_accum", a), ("d_shift", real)]].concat()
+    };
+    let of_vectors = |a, real| {
+        let parameters = [("v", a), ("w", F16), ("z", a), ("d_doubled", a), ("d_rounded", BF16)];
+        [&parameters[..], &[("d_accum", a), ("d_v", real), ("d_w", F16)]].concat()
+    };
+    for (a, real) in NARROW.map(|a| (a, F32)).into_iter().chain([(F32, F32), (F64, F64)]) {
+        assert_eq!(elements(&ScoresBackward::tree(), a), of_scores(a, real));
+        assert_eq!(elements(&VectorsBackward::tree(), a), of_vectors(a, real));
+    }
+}
+
+#[test]
+fn gradients_of_losses_with_narrow_operands() {
+    let compiler = testing::compiler("backward::gradients_of_losses_with_narrow_operands").is_some();
+    for (i, a) in NARROW.into_iter().enumerate() {
+        // The other emulated GPU has no instruction of FP8.
+        let hopper = a == ElementType::F8E4M3;
+        let arch = if hopper { Arch::SM_90A } else { Arch::SM_80 };
+        let emulated = || Device::emulated_with(arch, Options::default().detector(Detector::On)).expect("a device");
+        let family = Family { elements: (a, a), hopper, ..BF16 };
+        for device in [Some(Device::cpu()), compiler.then(emulated)].into_iter().flatten() {
+            for tree in [ScoresBackward::tree(), VectorsBackward::tree()] {
+                let builder = Builder::new(&device, tree.clone()).problem(64, 64, 64);
+                let kernel = Kernel::planned(builder, &family, (Major::K, Major::K));
+                let kernel = kernel.unwrap_or_else(|error| panic!("{a}, {}: {error}", tree.name()));
+                check(&kernel, tree.name(), i as u32, &SHAPES[1..]);
+            }
+        }
+    }
+}
+
+/// The gradient of each row's loss is the softmax less 1, in f32 until it is stored.
+#[test]
+fn a_loss_of_bf16_against_plain_loops() {
+    let device = Device::cpu();
+    let values: Vec<bf16> = numbers(M * N, 3).iter().map(|x| bf16::from_f64(x * 4.0)).collect();
+    let z = device.tensor(&values, [M, N]).expect("a tensor");
+    let zeros = |shape: &[usize]| device.zeros_of(ElementType::BF16, shape).expect("a tensor");
+    let of_loss: Vec<f32> = numbers(M, 4).iter().map(|x| *x as f32 + 1e-4).collect();
+    let d_loss = device.tensor(&of_loss, [M]).expect("a tensor");
+    let nothing = device.zeros::<f32>([M]).expect("a tensor");
+    let (d_y, b, shift) = (zeros(&[M, 2]), zeros(&[2, N]), zeros(&[M]));
+    let mut d_accum = zeros(&[M, N]);
+    let mut d_shift = device.zeros::<f32>([M]).expect("a tensor");
+    let backward = Gemm::plan::<ScoresBackward>(&device, &d_y, &b).expect("a plan");
+    let mut run = |d_loss: &DeviceTensor| {
+        let arguments = ScoresBackward {
+            shift: &shift,
+            z: &z,
+            d_log_sum: &nothing,
+            d_loss,
+            d_total: &device.zeros::<f32>([]).expect("a tensor"),
+            d_accum: &mut d_accum,
+            d_shift: &mut d_shift,
+        };
+        backward.run(&d_y, &b, arguments)
+    };
+    let error = run(&zeros(&[M])).expect_err("it is f32").to_string();
+    assert!(error.contains("`d_loss` holds bf16; `scores_backward` has f32 there"), "{error}");
+    run(&d_loss).expect("a run");
+    assert_eq!(d_shift.to_vec::<f32>().expect("numbers"), of_loss, "nothing rounds it to bf16");
+    let z: Vec<f64> = values.iter().map(|x| x.to_f64()).collect();
+    let derived: Vec<f64> = d_accum.to_vec::<bf16>().expect("numbers").iter().map(|x| x.to_f64()).collect();
+    for (i, row) in z.chunks(N).enumerate() {
+        let sum: f64 = row.iter().map(|x| x.exp()).sum();
+        for (j, x) in row.iter().enumerate() {
+            let expected = f64::from(of_loss[i]) * (x.exp() / sum - 1.0);
+            let error = (derived[i * N + j] - expected).abs();
+            assert!(error <= expected.abs() / 250.0, "{i}, {j}: {} is not {expected}", derived[i * N + j]);
+        }
+    }
 }
 
 #[epilogue(backward)]

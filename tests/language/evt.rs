@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument, Array, Extent, Options, Product};
 use epilogue::evt::{
-    BroadcastClass, Node, NodeId, OutputKind, ParameterClass, Position, Tree, TreeBuilder, Types, ValidTree, ValueKind,
+    BroadcastClass, DeclaredElement, Node, NodeId, OutputKind, ParameterClass, Position, Tree, TreeBuilder, Types,
+    ValidTree, ValueKind,
 };
 use epilogue::expr::{Body, ExprNode, Function, Logic, Op};
 use epilogue::gemm::Builder;
@@ -218,7 +219,7 @@ mod direct {
             values.push(match &data.node {
                 Node::Accum(i) => Plain::Number(accums[*i] as f32),
                 Node::Load(p) | Node::Broadcast(p) => {
-                    if tree.parameters()[p.index()].element == Some(ElementType::Bool) {
+                    if tree.parameters()[p.index()].element == DeclaredElement::Written(ElementType::Bool) {
                         Plain::Truth(in_memory(p) != 0.0)
                     } else {
                         Plain::Number(in_memory(p) as f32)
@@ -503,37 +504,44 @@ fn chained(count: u32, op: Op, shared: bool) -> Tree {
     b.finish()
 }
 
-/// Validates, draws, evaluates, plans on the CPU and emits for sm_80, on a thread of 2 MiB.
-fn everything(tree: Tree) -> Vec<f64> {
-    let work = move || {
-        let f32s = Types::new(ElementType::F32, ElementType::F32);
-        let valid = tree.validate(f32s).unwrap();
-        assert!(valid.to_string().len() < 1 << 22);
+/// Plans and runs on the CPU with the stack that the guide's page of services asks for; validates, draws and emits for sm_80
+/// on a thread of 2 MiB.
+fn everything(tree: &Tree) -> Vec<f64> {
+    let run = || {
         let cpu = Device::cpu();
         let a = cpu.tensor(&[1f32; 4], [2, 2]).unwrap();
         let b = cpu.tensor(&[0.5f32; 4], [2, 2]).unwrap();
         let mut d = cpu.full::<f32>([2, 2], f32::NAN).unwrap();
         let gemm = Builder::<()>::new(&cpu, tree.clone()).operands(&a, &b).unwrap().plan().unwrap();
         gemm.run_arguments(&cpu.default_stream(), &a, &b, &[(&mut d).into()]).unwrap();
+        d.to_vec::<f32>().unwrap().into_iter().map(f64::from).collect()
+    };
+    let emit = || {
+        let f32s = Types::new(ElementType::F32, ElementType::F32);
+        let valid = tree.validate(f32s).unwrap();
+        assert!(valid.to_string().len() < 1 << 22);
         if testing::compiler("large_trees").is_some() {
             let device = Device::emulated(Arch::SM_80).unwrap();
             let builder = Builder::<()>::new(&device, tree.clone()).problem(64, 64, 64);
             let gemm = builder.elements(ElementType::F32, ElementType::F32).plan().unwrap();
             assert!(gemm.source().len() < 1 << 22);
         }
-        d.to_vec::<f32>().unwrap().into_iter().map(f64::from).collect()
     };
-    std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap()
+    std::thread::scope(|scope| {
+        let thread = |stack: usize| std::thread::Builder::new().stack_size(stack);
+        thread(2 << 20).spawn_scoped(scope, emit).unwrap().join().unwrap();
+        thread(1 << 20).spawn_scoped(scope, run).unwrap().join().unwrap()
+    })
 }
 
 #[test]
 fn shared_values_and_long_chains() {
     // Products of a value with itself: 2^40 leaves.
-    assert_eq!(everything(chained(40, Op::Mul, true)), [1.0; 4]);
-    assert_eq!(everything(chained(40, Op::Add, true)), [40f64.exp2(); 4]);
+    assert_eq!(everything(&chained(40, Op::Mul, true)), [1.0; 4]);
+    assert_eq!(everything(&chained(40, Op::Add, true)), [40f64.exp2(); 4]);
     let sum: f64 = (0..10_000).map(|step| f64::from(step % 7) + 0.5).sum();
-    assert_eq!(everything(chained(10_000, Op::Add, false)), [1.0 + sum; 4]);
-    assert_eq!(everything(chained(1000, Op::Max, false)), [6.5; 4]);
+    assert_eq!(everything(&chained(10_000, Op::Add, false)), [1.0 + sum; 4]);
+    assert_eq!(everything(&chained(1000, Op::Max, false)), [6.5; 4]);
 }
 
 /// Seeds are no values, random numbers are of seeds alone, and a seed's type is not chosen.

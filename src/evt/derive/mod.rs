@@ -95,8 +95,9 @@ impl<'t> Backward<'t> {
         Self { forward, wanted }
     }
 
-    /// The gradient of another output is given, as a parameter `d_` and the output's name: of the same class and, if one is
-    /// written, element type. (A single value is a `DeviceScalar`.) Outputs that nothing is said of have the gradient 0.
+    /// The gradient of another output is given, as a parameter `d_` and the output's name: of the same class and
+    /// element type. (If none is written, that of a loss or of another result of reductions is the arithmetic type, whatever
+    /// A's type is. A single value is a `DeviceScalar`.) Outputs that nothing is said of have the gradient 0.
     pub fn given(mut self, output: &str) -> Self {
         self.wanted.given.push(output.to_owned());
         self
@@ -109,8 +110,9 @@ impl<'t> Backward<'t> {
         self
     }
 
-    /// The gradient of a parameter is wanted, as a result `d_` and the parameter's name, of its class. It is one for each
-    /// batch; for a parameter that all batches share, see [`gradient_of_all`](Self::gradient_of_all).
+    /// The gradient of a parameter is wanted, as a result `d_` and the parameter's name, of its class. The element type
+    /// is the parameter's, if one is written. Otherwise that of a vector is the arithmetic type, as sums have; that of a
+    /// tensor is A's. The gradient is one for each batch; for a parameter that all batches share, see [`gradient_of_all`](Self::gradient_of_all).
     pub fn gradient(mut self, parameter: &str) -> Self {
         self.wanted.gradients.push((parameter.to_owned(), false));
         self

@@ -9,8 +9,8 @@ use super::wanted::WantedGradients;
 use crate::ElementType;
 use crate::evt::check::{Checker, Fact, NodeKind};
 use crate::evt::{
-    Axis, BroadcastClass, Form, Node, NodeId, Output, ParameterClass, ParameterId, Position, ReduceOp, Reduction, Site,
-    Tree, TreeBuilder, Types,
+    Axis, BroadcastClass, DeclaredElement, Form, Node, NodeId, Output, ParameterClass, ParameterId, Position, ReduceOp,
+    Reduction, Site, Tree, TreeBuilder, Types,
 };
 use crate::expr::Op;
 use crate::sync::{Mutex, lock};
@@ -97,7 +97,7 @@ impl<'b> Reverse<'b> {
             let parameter = forward.parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
                 DeriveError::NoParameter { name: name.clone(), epilogue: forward.name, parameters: parameters() }
             })?;
-            let truths = parameter.element == Some(ElementType::Bool);
+            let truths = parameter.element == DeclaredElement::Written(ElementType::Bool);
             if truths || matches!(parameter.class, ParameterClass::Seed | ParameterClass::Bits) {
                 return Err(DeriveError::NoGradient { name: parameter.name, class: parameter.class.name() });
             }
@@ -160,7 +160,10 @@ impl<'b> Reverse<'b> {
         for name in &self.what.given {
             let Some(output) = self.forward.outputs.iter().find(|output| output.name == name) else { continue };
             let name = self.gradient_name(output.name)?;
-            let g = self.builder.parameter(name, output.class.in_memory(), output.element);
+            // As the output is stored.
+            let node = &self.forward.nodes[output.node.index()].node;
+            let element = output.element.or(self.facts[output.node.index()].stored_as(node));
+            let g = self.builder.parameter(name, output.class.in_memory(), element);
             self.add(output.node, output.class, g);
         }
         let forward = self.forward;
@@ -359,7 +362,7 @@ impl<'b> Reverse<'b> {
 
     fn outputs(&mut self) -> Result<(), DeriveError> {
         let forward = self.forward;
-        let mut returned: Vec<(&'static str, NodeId, BroadcastClass, Option<ElementType>)> = Vec::new();
+        let mut returned: Vec<(&'static str, NodeId, BroadcastClass, DeclaredElement)> = Vec::new();
         let gradient = |this: &mut Self, is_it: &dyn Fn(&Node) -> bool, class, all| {
             let mut whole = None;
             for at in 0..forward.nodes.len() {
@@ -373,7 +376,7 @@ impl<'b> Reverse<'b> {
         for (i, name) in forward.accumulators.iter().enumerate() {
             let g = gradient(self, &|node| *node == Node::Accum(i), BroadcastClass::Tensor, false)?;
             match g {
-                Some(g) => returned.push((name, g, BroadcastClass::Tensor, None)),
+                Some(g) => returned.push((name, g, BroadcastClass::Tensor, DeclaredElement::Unwritten)),
                 None if self.what.all => return Err(DeriveError::NoInfluence { name }),
                 None => {}
             }
@@ -385,7 +388,12 @@ impl<'b> Reverse<'b> {
             let is_it = |node: &Node| matches!(node, Node::Load(q) | Node::Broadcast(q) if q.index() == p);
             let g = gradient(self, &is_it, class, *all)?;
             let g = g.ok_or(DeriveError::NoInfluence { name: parameter.name })?;
-            let element = parameter.element.filter(|element| element.is_float());
+            let element = match (parameter.element, class) {
+                (DeclaredElement::Written(element), _) if element.is_float() => parameter.element,
+                (_, BroadcastClass::Tensor) => DeclaredElement::Unwritten,
+                // It mostly is a sum; one that is none has the same type.
+                _ => DeclaredElement::Arithmetic,
+            };
             returned.push((parameter.name, g, class, element));
         }
         if returned.is_empty() {

@@ -10,8 +10,8 @@ use super::{Backward, DeriveError};
 use crate::evt::random::{self, Choices, Profile};
 use crate::evt::reference::{self, Argument, Array, Extent, Options, Product};
 use crate::evt::{
-    Axis, BroadcastClass, Composed, ComposedOp, Form, Mistake, NodeId, ParameterClass, Position, ReduceOp, Reduction,
-    Tree, TreeBuilder, Types, ValidTree, ValueType,
+    Axis, BroadcastClass, Composed, ComposedOp, DeclaredElement, Form, Mistake, NodeId, ParameterClass, Position,
+    ReduceOp, Reduction, Tree, TreeBuilder, Types, ValidTree, ValueType,
 };
 use crate::expr::{Function, Op};
 use crate::{ElementType, ops};
@@ -72,6 +72,22 @@ fn product(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
+/// Each given gradient has the element type of its output, for every type of operands.
+fn given_as_stored(forward: &Tree, backward: &Tree) -> Result<(), String> {
+    for element in [ElementType::F32, ElementType::BF16, ElementType::F16, ElementType::F8E5M2, ElementType::I8] {
+        let types = Types::new(element, element);
+        let (Ok(forward), Ok(backward)) = (forward.validate(types), backward.validate(types)) else { continue };
+        for output in forward.outputs() {
+            let name = format!("d_{}", output.name);
+            let given = backward.parameters().iter().find(|parameter| parameter.name == name);
+            if let Some(given) = given.filter(|given| given.element != output.element) {
+                return Err(format!("A is {element}: {name} is {}, the output {}", given.element, output.element));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Compares with differences; `Ok(false)` if there are none to compare with: at a kink, or beyond all bounds.
 fn check(forward: &Tree, through: &str, signed: bool, seed: u64) -> Result<bool, String> {
     let valid = forward.validate(F64).map_err(|error| error.to_string())?;
@@ -123,6 +139,7 @@ fn check(forward: &Tree, through: &str, signed: bool, seed: u64) -> Result<bool,
         }
         Err(error) => return Err(format!("{error}\n{tree:#?}")),
     };
+    given_as_stored(forward, &tree)?;
 
     let parameters: Values = valid
         .parameters()
@@ -400,11 +417,11 @@ fn what_is_saved_is_not_computed_again() {
         assert!(tree.validate(F64).is_ok());
         tree.parameters().iter().map(|p| (p.name, p.class, p.element)).collect()
     };
-    let tensor = ParameterClass::Tensor;
+    let (tensor, unwritten) = (ParameterClass::Tensor, DeclaredElement::Unwritten);
     let all = Backward::of(&forward, "y").gradient_of_all("bias");
-    assert_eq!(parameters(all.clone()), [("accum", tensor, None), ("bias", ParameterClass::RowVector, None)]);
-    assert_eq!(parameters(all.clone().saved("z")), [("z", tensor, Some(ElementType::F16))]);
-    assert_eq!(parameters(all.saved("keep")), [("keep", ParameterClass::Bits, None)]);
+    assert_eq!(parameters(all.clone()), [("accum", tensor, unwritten), ("bias", ParameterClass::RowVector, unwritten)]);
+    assert_eq!(parameters(all.clone().saved("z")), [("z", tensor, DeclaredElement::Written(ElementType::F16))]);
+    assert_eq!(parameters(all.saved("keep")), [("keep", ParameterClass::Bits, unwritten)]);
     assert!(parameters(Backward::of(&forward, "z")).is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! Writes the epilogue of one element as a C++ function, with the user's names and lines.
 
-use crate::cuda::Writer;
+use crate::cuda::{Writer, one_line};
 use crate::evt::{ParameterClass, ValidTree, Value, ValueId, ValueKind, ValueType};
 use crate::expr::cuda::{Functions, Scalar, integer, literal, statements};
 
@@ -79,6 +79,11 @@ fn reference(tree: &ValidTree, id: ValueId) -> String {
     }
 }
 
+/// A path as a string of C++.
+fn path_literal(path: &str) -> String {
+    format!("\"{}\"", one_line(path).replace('\\', r"\\").replace('"', "\\\""))
+}
+
 /// A visitor's values of an accumulator, named by its index among the accumulators that a kernel has.
 pub(crate) fn accumulator(tree: &ValidTree, accumulator: usize) -> String {
     let place = tree.live_accumulators().take_while(|live| *live < accumulator).count();
@@ -105,11 +110,12 @@ impl ElementFunction {
         let values = format!("Values{number}");
         let mut code = Writer::new();
         let given: Vec<String> = results.iter().map(|id| reference(tree, *id)).collect();
-        writeln!(code, "// What `{}` stores or reduces of one element{sweep}.\nstruct {values} {{", tree.name());
+        let of = one_line(tree.name());
+        writeln!(code, "// What `{of}` stores or reduces of one element{sweep}.\nstruct {values} {{");
         for id in &results {
             writeln!(code, "{} _{};", type_of(tree, *id), tree.value(*id).name);
         }
-        let (of, parameters) = (tree.name(), parameter_list(tree, &leaves));
+        let parameters = parameter_list(tree, &leaves);
         writeln! { code, "
             }};
 
@@ -117,7 +123,7 @@ impl ElementFunction {
             __device__ __forceinline__ {values} {name}({parameters}) {{" }
         for statement in statements(tree, |_| true, functions) {
             if statement.line != 0 {
-                writeln!(code, "#line {} {:?}", statement.line, tree.file());
+                writeln!(code, "#line {} {}", statement.line, path_literal(tree.file()));
             }
             writeln!(code, "{statement}");
         }
@@ -169,5 +175,29 @@ impl Guard {
         writeln!(code, "return {};\n}}", nonzero.join(" || "));
         let text = code.text();
         Self { function, member: format!("read_{name}"), scalars, text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ElementType;
+    use crate::evt::{BroadcastClass, TreeBuilder, Types};
+    use crate::expr::Op;
+
+    /// Names and paths may have characters that end a line of C++.
+    #[test]
+    fn a_name_or_path_ends_no_line() {
+        let mut builder = TreeBuilder::new("a\n#error b", "c\r\n#error d\\\u{200b}\"é.rs");
+        builder.at(7, 3);
+        let accum = builder.accum("accum");
+        let one = builder.literal(1.0);
+        let sum = builder.apply(Op::Add, &[accum, one]);
+        builder.output("d", sum, BroadcastClass::Tensor, None);
+        let tree = builder.finish().validate(Types::new(ElementType::F32, ElementType::F32)).expect("a valid tree");
+        let text = ElementFunction::of(&tree, None, &mut Functions::new(tree.real(), false)).text;
+        assert!(text.lines().all(|line| !line.starts_with("#error")), "{text}");
+        assert!(text.contains("#line 7 \"c??#error d\\\\\u{200b}\\\"é.rs\"\n"), "{text}");
+        assert!(text.contains("// `a?#error b` of one element."), "{text}");
     }
 }

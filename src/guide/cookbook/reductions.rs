@@ -42,10 +42,10 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Written as the result, a reduction is f32 if no type is written, also when A is f16 (f64 when A is f64); what is
-//! computed from it has A's type as any vector. The squares are those of `h` before it is rounded to its own type. If no
-//! product comes first, [`rms_norm`](crate::te::ops::rms_norm)
-//! and [`layer_norm`](crate::te::ops::layer_norm) are kernels of their own.
+//! If no type is written, a reduction that is returned is f32, also when A is f16 (f64 when A is f64). A vector that is
+//! computed from reductions has the same type, and so has its gradient in a backward pass. The squares are those of `h`
+//! before it is rounded to its own type. If no product comes first, [`rms_norm`](crate::te::ops::rms_norm) and
+//! [`layer_norm`](crate::te::ops::layer_norm) are kernels of their own.
 //!
 //! # Softmax over a row of the result
 //!

@@ -6,7 +6,9 @@ mod kept;
 mod quiet;
 mod typed;
 
-use epilogue::evt::{Axis, BroadcastClass, Form, NodeId, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
+use epilogue::evt::{
+    Axis, BroadcastClass, DeclaredElement, Form, NodeId, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder,
+};
 use epilogue::expr::Op;
 use epilogue::prelude::*;
 use epilogue::{Argument, Arguments, Epilogue};
@@ -446,7 +448,7 @@ fn the_closure_form_has_setters() -> Result<(), Box<dyn std::error::Error>> {
     }
     let tree = tree(&value);
     assert_eq!(tree.parameters()[2].name, "type");
-    assert_eq!(tree.outputs()[0].element, Some(ElementType::BF16));
+    assert_eq!(tree.outputs()[0].element, DeclaredElement::Written(ElementType::BF16));
     assert_eq!(tree.outputs()[1].class, BroadcastClass::ColumnVector);
     Ok(())
 }

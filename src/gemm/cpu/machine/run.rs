@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::lower::{RowLoop, StripBinding};
 use super::{Exponentials, Item, Machine};
 use crate::evt::BroadcastClass;
+use crate::exhaustion::repeated;
 use crate::gemm::cpu::element::{Arithmetic, View};
 use crate::gemm::cpu::exponentials::at_infinity;
 use crate::gemm::cpu::own::Own;
@@ -98,7 +99,7 @@ impl<T: Arithmetic> BoundStrips<'_, T> {
         unsafe { self.vectors(tile, frame, has_rows) };
         let reductions = &self.program.reductions;
         let mut results: Vec<Vec<f64>> = reductions.iter().map(|_| Vec::with_capacity(height)).collect();
-        let mut partials = vec![vec![0.0; width.div_ceil(piece)]; reductions.len()];
+        let mut partials: Vec<Vec<f64>> = reductions.iter().map(|_| repeated(0.0, width.div_ceil(piece))).collect();
         let step = |binding: &StripBinding| match *binding {
             StripBinding::Total(..) => size_of::<f64>(),
             binding => self.of_column(binding) * piece,

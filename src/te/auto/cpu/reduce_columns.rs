@@ -11,6 +11,7 @@ use super::memory::{decode, origin, runs};
 use super::reduce_job::{Job, TASK, Worker};
 use super::reduce_tree::part_of;
 use super::registers::{LANES, Registers};
+use crate::exhaustion::repeated;
 use crate::lane::{Class, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
@@ -91,7 +92,7 @@ impl Job {
         }
         let ([of_invariant, of_state], parts) = (columns.lanes(), self.tree.parts as usize);
         let workspace = || Registers::new(&self.program);
-        let mut invariant = vec![0; strips.len() * of_invariant];
+        let mut invariant = repeated(0, strips.len() * of_invariant);
         if of_invariant > 0 {
             let tasks = strips.iter().zip(invariant.chunks_mut(of_invariant));
             parallel::try_for_each(tasks, workspace, |registers, (strip, to)| {
@@ -99,7 +100,7 @@ impl Job {
                 unsafe { self.begin_strip(columns, registers, *strip, to) }
             })?;
         }
-        let mut states = vec![0; strips.len() * parts * of_state];
+        let mut states = repeated(0, strips.len() * parts * of_state);
         let tasks = states.chunks_mut(of_state).enumerate();
         parallel::try_for_each(tasks, workspace, |registers, (task, state)| {
             let (number, part) = (task / parts, task % parts);

@@ -6,6 +6,7 @@
 use super::elements::{Affine, Elements};
 use super::fold_memory::{Combine, Combined};
 use super::memory::Written;
+use crate::exhaustion::repeated;
 use crate::expr::Op;
 use crate::lane::Operation;
 use crate::lane::{Class, LaneStep, Register};
@@ -238,7 +239,7 @@ impl Plain {
         let (x, _, y) = self.first::<T>(outer, index);
         // SAFETY: the caller's promise.
         let (x, y) = unsafe { (std::slice::from_raw_parts(x, steps), std::slice::from_raw_parts_mut(y, steps)) };
-        let mut starts = vec![T::NOTHING; steps / BLOCK + 1];
+        let mut starts = repeated(T::NOTHING, steps / BLOCK + 1);
         parallel::for_each(starts.chunks_mut(TASK).zip(x.chunks(TASK * BLOCK)), |(totals, x)| {
             for (total, x) in totals.iter_mut().zip(x.as_chunks::<BLOCK>().0) {
                 *total = dispatch(Total { x });

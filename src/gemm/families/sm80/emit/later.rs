@@ -19,8 +19,8 @@ pub(crate) fn emit(
     let tree = of.tree;
     let (name, file) = (tree.name(), tree.file());
     let mut kernel = KernelText::new(format!("{name}_phase_{phase}.cu"), of, key.fast_math, views);
-    let comment = format!("// Phase {phase} of the epilogue `{name}` ({file}), after its product.");
-    kernel.begin(&comment, &FamilyHeaders::of(&["sm80/later.cuh"]));
+    let comment = format!("Phase {phase} of the epilogue `{name}` ({file}), after its product.");
+    kernel.begin(&[&comment], &FamilyHeaders::of(&["sm80/later.cuh"]));
     let ((tile_m, tile_n), (warp_m, warp_n)) = (LaterKey::TILE, key.warp());
     writeln! { kernel.code, "
         struct Config {{

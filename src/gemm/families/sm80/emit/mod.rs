@@ -42,7 +42,7 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews)
     }
     let (name, file, instruction, tile) = (tree.name(), tree.file(), key.instruction, key.tile);
     kernel.begin(
-        &format!("// GEMM with the epilogue `{name}` ({file}).\n// {instruction}; {tile}."),
+        &[&format!("GEMM with the epilogue `{name}` ({file})."), &format!("{instruction}; {tile}.")],
         &FamilyHeaders::of(&family),
     );
     configuration(&mut kernel.code, key);

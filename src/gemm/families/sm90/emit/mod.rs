@@ -49,7 +49,7 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
         bits: Some("sm90/bits.cuh"),
         digits: Some("sm90/digits.cuh"),
     };
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &headers);
+    kernel.begin(&[&format!("GEMM with the epilogue `{name}` ({file})."), &format!("{key}.")], &headers);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
     match key.reading.divided() {

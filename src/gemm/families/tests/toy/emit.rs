@@ -12,8 +12,8 @@ use crate::gemm::kernel::ArgumentViews;
 pub(super) fn emit(of: &Computation<'_>, (key, views): (&ToyKey, ArgumentViews), symbol: &str) -> Emitted {
     let tree = of.tree;
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
-    let comment = format!("// GEMM by plain FMA with the epilogue `{}` ({}).", tree.name(), tree.file());
-    kernel.begin(&comment, &FamilyHeaders::of(&["sm80/reduce.cuh", "sweep.cuh", "views.cuh"]));
+    let comment = format!("GEMM by plain FMA with the epilogue `{}` ({}).", tree.name(), tree.file());
+    kernel.begin(&[&comment], &FamilyHeaders::of(&["sm80/reduce.cuh", "sweep.cuh", "views.cuh"]));
     kernel.code.verbatim(include_str!("gemm.cuh"));
     let ((tile_m, tile_n), (warp_m, warp_n)) = (ToyKey::TILE, ToyKey::WARP);
     writeln! { kernel.code, "

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::point_loop::{LoopBinding, LoopBuilder, Moving};
 use crate::ElementType;
+use crate::exhaustion::repeated;
 use crate::jit::{Binary, Body, Extreme, JitPlace, ROW_ARGUMENTS, RowKernel, RowProgram};
 use crate::lane::machine::Typed;
 use crate::lane::scalar::Scalar as _;
@@ -139,7 +140,7 @@ impl WholeRows {
     pub(in crate::te::auto::cpu) fn memory(&self, jobs: &[Job]) -> Memory {
         let registers = if self.one.chosen.is_empty() { &[] } else { jobs };
         Memory {
-            kept: vec![0.0; self.kept * if self.two.is_some() { 2 } else { 1 }],
+            kept: repeated(0.0, self.kept * if self.two.is_some() { 2 } else { 1 }),
             registers: registers.iter().map(|job| Registers::with_lanes(&job.program, 1)).collect(),
         }
     }
