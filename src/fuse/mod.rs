@@ -49,8 +49,10 @@
 //! A tensor of a run may lie so that no product takes it, so every region is also built as kernels of te.
 
 mod cut;
+mod factor;
 mod kernel;
 mod names;
+mod own;
 mod product;
 mod program;
 mod reason;
@@ -70,6 +72,7 @@ use crate::te::{TeError, Tensor};
 #[derive(Debug)]
 pub struct Fused {
     outputs: Vec<Tensor>,
+    required: Vec<Tensor>,
     order: Order,
 }
 
@@ -80,7 +83,8 @@ pub struct Fused {
 pub fn build(outputs: &[&Tensor]) -> Result<Fused, TeError> {
     // It refuses what no kernel computes.
     auto::build(outputs)?;
-    Ok(Fused { outputs: outputs.iter().copied().cloned().collect(), order: Order::default() })
+    let outputs = outputs.iter().copied().cloned().collect();
+    Ok(Fused { outputs, required: Vec::new(), order: Order::default() })
 }
 
 impl Fused {
@@ -90,11 +94,35 @@ impl Fused {
         Self { order, ..self }
     }
 
+    /// Requires a contraction to be a product: instead of te's own kernels, there is an error with the reason.
+    ///
+    /// ```
+    /// use epilogue::{Device, fuse, te};
+    ///
+    /// let (a, b) = (te::placeholder([4, 8], "a"), te::placeholder([8, 6], "b"));
+    /// let k = te::reduce_axis((0, 8), "k");
+    /// let z = te::compute([4, 6], "z", |[i, j]| te::max(a.at([i, k]) * b.at([k, j]), [k]))?;
+    /// let refused = fuse::build(&[&z])?.require(&z).build(&Device::cpu()).unwrap_err();
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     "z must be a product: it is no sum that starts from 0; only sums are products"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`build`](Self::build) gives [`TeError::Product`] if the expression is none, and a run does if it is given a tensor
+    /// that no product takes. Then nothing has been written.
+    #[must_use]
+    pub fn require(mut self, product: &Tensor) -> Self {
+        self.required.push(product.clone());
+        self
+    }
+
     /// The program on a device. Its products are planned by the first run of each class of extents.
     ///
     /// # Errors
-    /// Those of [`te::auto::build`](auto::build).
+    /// Those of [`te::auto::build`](auto::build); [`TeError::Product`] for what is [required](Self::require) and no product.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        in_default_mode(|| program::build(&self.outputs, device, self.order))
+        in_default_mode(|| program::build(&self.outputs, &self.required, device, self.order))
     }
 }
