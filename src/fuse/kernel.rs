@@ -11,10 +11,11 @@ use epilogue_runtime::{Device, DeviceTensor, Stream};
 use super::factor::View;
 use super::product::Role;
 use super::tree::{Extent, Parameter};
-use super::view::{LeftTensor, Ranges, Seen};
+use super::view::{LeftTensor, Ranges, RightTensors, Seen};
+use super::weights::Lying;
 use crate::Argument;
 use crate::evt::{Tree, Types};
-use crate::gemm::{Builder, Error, Gemm, OperandLayout, OperandView, PatchReading, Problem, Reading};
+use crate::gemm::{Builder, Error, Gemm, OperandLayout, OperandView, Packed, PatchReading, Problem, Reading};
 use crate::te::auto::{BoundTensors, Ran, Runs};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::Expr;
@@ -54,6 +55,9 @@ pub(super) struct ProductKernel {
     pub(super) index: Option<usize>,
     /// One for each accumulator.
     pub(super) right: Vec<(View, usize)>,
+    /// The right factors as they are packed, by where they lie, if their values are known. `None` in it if the device packs
+    /// nothing.
+    pub(super) packed: Option<Variants<Vec<Lying>, Option<Vec<Packed>>>>,
     pub(super) tree: Tree,
     pub(super) parameters: Vec<Given>,
     pub(super) outputs: Vec<(View, Extent, usize)>,
@@ -105,7 +109,7 @@ fn class_of(problem: Problem) -> Problem {
 pub(super) struct Ready {
     planned: Arc<Planned>,
     left: LeftTensor,
-    right: Vec<DeviceTensor>,
+    right: RightTensors,
     parameters: Vec<Owned>,
     outputs: Vec<DeviceTensor>,
     extents: [usize; 4],
@@ -162,11 +166,28 @@ impl ProductKernel {
             };
         let extents = [Role::Row, Role::Column, Role::Depth, Role::Batch].map(|role| ranges.extent(role));
         let key = PlanKey { problem: class_of(problem), layouts: [layout, OperandView::of_b(&right[0]).layout()] };
-        match self.plans.get_or_make(&key, || self.plan(&key)) {
-            Ok(planned) => Ok(Ok(Ready { planned, left, right, parameters, outputs, extents })),
+        let made = self.plans.get_or_make(&key, || self.plan(&key)).and_then(|planned| {
+            let right = self.right_tensors(right, &planned.gemm)?;
+            Ok(Ready { planned, left, right, parameters, outputs, extents })
+        });
+        match made {
+            Ok(ready) => Ok(Ok(ready)),
             Err(Error::Runtime(error)) => Err(error.into()),
             Err(error) => Ok(Err(error.to_string())),
         }
+    }
+
+    /// The right factors, packed if their values are known and the device packs.
+    fn right_tensors(&self, right: Vec<DeviceTensor>, gemm: &Gemm<()>) -> Result<RightTensors, Error> {
+        let Some(known) = &self.packed else { return Ok(RightTensors::Plain(right)) };
+        let packed = known.get_or_make(&right.iter().map(Lying::of).collect(), || {
+            match right.iter().map(|tensor| gemm.pack(tensor)).collect::<Result<Vec<_>, _>>() {
+                Ok(packed) => Ok(Some(packed)),
+                Err(Error::NoPacking { .. } | Error::PackedStrides { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })?;
+        Ok(if packed.is_some() { RightTensors::Packed(packed) } else { RightTensors::Plain(right) })
     }
 
     fn plan(&self, key: &PlanKey) -> Result<Planned, Error> {
@@ -205,8 +226,9 @@ impl ProductKernel {
         }
         let [m, n, k, batch] = ready.extents;
         let batch = if batch == 1 { String::new() } else { format!("{batch} × ") };
-        let types = format!("{} × {}", self.types.a, self.types.b);
-        let (name, read) = (&self.name, ready.left.words(ready.right.len()));
+        let packed = if matches!(ready.right, RightTensors::Packed(_)) { ", packed" } else { "" };
+        let types = format!("{} × {}{packed}", self.types.a, self.types.b);
+        let (name, read) = (&self.name, ready.left.words(self.right.len()));
         let choice = format!("{name}: {read} of {batch}{m}×{n}×{k}, {types}");
         Ok(Some(Ran { choice: choice.into(), source: Arc::clone(&ready.planned.source) }))
     }
@@ -237,8 +259,7 @@ impl Ready {
             Owned::Tensor(tensor) => Argument::Input(tensor),
         });
         let arguments: Vec<Argument<'_>> = parameters.chain(self.outputs.iter_mut().map(Argument::Output)).collect();
-        let right: Vec<&DeviceTensor> = self.right.iter().collect();
-        self.planned.gemm.run_arguments(stream, self.left.as_left(), &right[..], &arguments)
+        self.planned.gemm.run_arguments(stream, self.left.as_left(), self.right.as_right(), &arguments)
     }
 }
 

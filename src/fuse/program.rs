@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
+use super::Fused;
 use super::cut::{Cut, Step, Unit};
 use super::factor::View;
 use super::kernel::{Given, ProductKernel, Unfit};
 use super::own::alone;
 use super::product::Product;
 use super::tree::{Epilogue, epilogue};
+use super::weights::{self, Lying};
 use crate::sync::lock;
 use crate::te::auto::{
     BoundTensors, HeldResult, Intermediates, Kernel, Order, Ran, Rewriting, Runs, Signature, TensorOrigin, part, parts,
@@ -25,14 +27,20 @@ use crate::te::{DType, TeError, auto, compute_over, placeholder_of};
 use crate::variants::Variants;
 
 /// The program on a device.
-pub(super) fn build(outputs: &[Tensor], required: &[Tensor], device: &Device, order: Order) -> Result<Kernel, TeError> {
+pub(super) fn build(fused: &Fused, device: &Device) -> Result<Kernel, TeError> {
+    let Fused { outputs, required, order, .. } = fused;
+    let order = *order;
     let cut = Cut::of(outputs, device, order)?;
     required.iter().try_for_each(|tensor| cut.require(tensor))?;
+    let known = weights::copied(fused, device)?;
     let steps = cut.steps()?;
-    let mut making = Making { cut: &cut, outputs, required, device, order, slots: Vec::new(), inputs: Vec::new() };
+    let (slots, inputs) = (Vec::new(), Vec::new());
+    let mut making = Making { cut: &cut, outputs, required, known: &known, device, order, slots, inputs };
     making.add_slots(&steps)?;
     let made = steps.iter().map(|step| making.part(step, &steps)).collect::<Result<Vec<_>, _>>()?;
-    let Making { slots, inputs, .. } = making;
+    let Making { slots, mut inputs, .. } = making;
+    weights::read(&known, &inputs)?;
+    inputs.retain(|input| !known.iter().any(|(of, _)| of == input));
     let count = inputs.len();
     let intermediates: Vec<Tensor> =
         slots.iter().filter(|slot| slot.output.is_none()).map(|slot| slot.tensor.clone()).collect();
@@ -41,14 +49,19 @@ pub(super) fn build(outputs: &[Tensor], required: &[Tensor], device: &Device, or
             let between = intermediates.iter().position(|between| between == tensor).map(TensorOrigin::Intermediate);
             return slot.output.map(|output| TensorOrigin::Argument(count + output)).or(between).ok_or_else(missing);
         }
-        inputs.iter().position(|input| input == tensor).map(TensorOrigin::Argument).ok_or_else(missing)
+        // What is known follows the arguments.
+        let place = inputs.iter().position(|input| input == tensor).or_else(|| {
+            let place = known.iter().position(|(of, _)| of == tensor)?;
+            Some(count + outputs.len() + place)
+        });
+        place.map(TensorOrigin::Argument).ok_or_else(missing)
     };
     let placed = |(work, tensors): (Work, Vec<Tensor>)| {
         Ok(Part { work, origins: tensors.iter().map(origin).collect::<Result<_, TeError>>()? })
     };
     let all = made.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
     let parameters: Vec<Tensor> = inputs.iter().chain(outputs).cloned().collect();
-    let signature = Signature::new(&parameters, count);
+    let signature = Signature::with_known(&parameters, count, known);
     let remarks = remarks(&cut);
     let program = Program {
         device: device.clone(),
@@ -90,6 +103,7 @@ struct Making<'a> {
     cut: &'a Cut,
     outputs: &'a [Tensor],
     required: &'a [Tensor],
+    known: &'a [(Tensor, DeviceTensor)],
     device: &'a Device,
     order: Order,
     slots: Vec<Slot>,
@@ -252,6 +266,8 @@ impl Making<'_> {
         let left = operand(&first.left)?;
         let index = first.left.index().map(&mut operand).transpose()?.map(|(_, place)| place);
         let right = unit.products.iter().map(|product| operand(&product.right)).collect::<Result<Vec<_>, _>>()?;
+        let is_known = |product: &Product| self.known.iter().any(|(of, _)| *of == product.right.tensor);
+        let packed = unit.products.iter().all(is_known).then(Variants::default);
         let given = parameters
             .into_iter()
             .map(|parameter| {
@@ -292,6 +308,7 @@ impl Making<'_> {
             left,
             index,
             right,
+            packed,
             tree,
             parameters: given,
             outputs,
@@ -357,24 +374,6 @@ struct Rehearsed {
     unfit: Vec<Option<Unfit>>,
     /// What ran: the same at the next run of these tensors.
     ran: OnceLock<Ran>,
-}
-
-/// Where a tensor lies.
-#[derive(PartialEq)]
-struct Lying {
-    address: u64,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
-}
-
-impl Lying {
-    fn of(tensor: &DeviceTensor) -> Self {
-        Self { address: tensor.device_address(), shape: tensor.shape().to_vec(), strides: tensor.strides().to_vec() }
-    }
-
-    fn is(&self, tensor: &DeviceTensor) -> bool {
-        self.address == tensor.device_address() && self.shape == tensor.shape() && self.strides == tensor.strides()
-    }
 }
 
 impl Program {

@@ -1,13 +1,14 @@
 //! The tensors of a run as a product takes them: batches, rows and columns, or batches and two of rows, columns, depth.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use epilogue_runtime::DeviceTensor;
 
 use super::factor::{Index, Slide, View};
 use super::product::Role;
 use super::tree::Extent;
-use crate::gemm::{Left, Window, patches, rows};
+use crate::gemm::{Left, Packed, Right, Window, patches, rows};
 use crate::te::TeError;
 use crate::te::auto::{BoundTensors, Sizes};
 use crate::te::expr::axis::Axis;
@@ -70,6 +71,21 @@ impl LeftTensor {
             Self::Picked(..) => ["a product of picked rows", "products of picked rows"],
         };
         if count == 1 { one.to_owned() } else { format!("{count} {several}") }
+    }
+}
+
+/// The right factors of a run: matrices, or what was packed of them.
+pub(super) enum RightTensors {
+    Plain(Vec<DeviceTensor>),
+    Packed(Arc<Option<Vec<Packed>>>),
+}
+
+impl RightTensors {
+    pub(super) fn as_right(&self) -> Right<'_> {
+        match self {
+            Self::Plain(all) => Right::from(&all.iter().collect::<Vec<_>>()[..]),
+            Self::Packed(all) => Right::from(&all.iter().flatten().collect::<Vec<_>>()[..]),
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 //! gives the same: then fused and unfused must give equal bits.
 
 mod operands;
+mod random;
 mod several;
+mod weights;
 
 use epilogue_runtime::testing;
 

@@ -162,17 +162,16 @@ fn an_emulated_gpu_reads_windows_and_picked_rows() -> Result<(), TeError> {
 /// Images whose extents a run gives, and one that the window only reaches with its zeros.
 #[test]
 fn images_of_any_extent_are_read() -> Result<(), TeError> {
-    let (height, width) = (te::var("height"), te::var("width"));
-    let two = Expr::from(2);
-    let image = te::placeholder([two.clone(), height.into(), width.into(), two], "image");
+    let (batch, height, width) = (te::var("batch"), te::var("height"), te::var("width"));
+    let image = te::placeholder([batch.into(), height.into(), width.into(), Expr::from(2)], "image");
     let filter = te::placeholder([3, 3, 3, 2], "filter");
     let y = te_ops::conv2d(&image, &filter, Convolution::new().channels_last().padding([1, 1]).stride([2, 2]))?;
     let device = Device::cpu();
     let (fused, own) = (super::build(&[&y])?.build(&device)?, te::auto::build(&[&y])?.build(&device)?);
     let weights = values(&device, ElementType::F32, &[3, 3, 3, 2], 3);
-    for [height, width] in [[5, 6], [1, 1], [12, 3]] {
-        let pixels = values(&device, ElementType::F32, &[2, height, width, 2], 4);
-        let shape = [2, height.div_ceil(2), width.div_ceil(2), 3];
+    for [batch, height, width] in [[2, 5, 6], [1, 1, 1], [2, 12, 3], [0, 5, 6]] {
+        let pixels = values(&device, ElementType::F32, &[batch, height, width, 2], 4);
+        let shape = [batch, height.div_ceil(2), width.div_ceil(2), 3];
         let results = [&fused, &own].map(|kernel| {
             let mut ys = device.zeros::<f32>(shape).expect("memory");
             let arguments = [(&image, (&pixels).into()), (&filter, (&weights).into()), (&y, (&mut ys).into())];
