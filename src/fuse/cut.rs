@@ -15,10 +15,13 @@ use std::sync::Arc;
 
 use epilogue_runtime::Device;
 
-use super::product::{Product, View};
+use super::factor::View;
+use super::product::Product;
 use super::reason::{Apart, Reason};
 use super::tree::{Stored, epilogue};
+use crate::evt::MAX_ACCUMULATORS;
 use crate::te::TeError;
+use crate::te::arith::equal;
 use crate::te::auto::{Order, inlined, parts, read_type};
 use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::tensor::{Operation, Tensor};
@@ -49,16 +52,46 @@ impl Node {
     }
 }
 
-/// A product with what is computed with it.
+/// Products of one left factor, with what is computed with them.
 #[derive(Debug)]
 pub(super) struct Unit {
-    pub(super) product: Product,
-    /// Its nodes: the product, then what has joined it.
+    /// One for each accumulator, with axes that differ in their names only.
+    pub(super) products: Vec<Product>,
+    /// Its nodes: the products, then what has joined them.
     pub(super) members: Vec<usize>,
     /// Those of them that are reductions.
     pub(super) joined: Vec<Arc<Operation>>,
     /// What reads it and is not computed with it, and why.
     pub(super) apart: Vec<(String, Apart)>,
+}
+
+impl Unit {
+    /// The first product, which has the axes of all.
+    pub(super) fn first(&self) -> &Product {
+        &self.products[0]
+    }
+
+    /// Whether a product of the same left factor is one more accumulator.
+    fn takes(&self, product: &Product) -> Result<(), Apart> {
+        let own = self.first();
+        let same = |a: &Expr, b: &Expr| equal(a, b);
+        let axes = own.axes.iter().zip(&product.axes).all(|((a, of_a), (b, of_b))| {
+            let domains = a.domain().zip(b.domain());
+            of_a == of_b && domains.is_some_and(|(a, b)| same(&a.min, &b.min) && same(&a.extent, &b.extent))
+        });
+        if own.axes.len() != product.axes.len() || !axes || own.right.indices != product.right.indices {
+            return Err(Apart::Columns);
+        }
+        if own.types != product.types {
+            return Err(Apart::Factors);
+        }
+        if self.products.len() == MAX_ACCUMULATORS { Err(Apart::Accumulators) } else { Ok(()) }
+    }
+
+    /// The tensors that the products multiply, and the one that picks rows.
+    pub(super) fn operands(&self) -> impl Iterator<Item = &View> {
+        self.products.iter().flat_map(Product::operands)
+    }
 }
 
 /// A program as nodes, each after those that it reads, and the regions of its products.
@@ -67,7 +100,7 @@ pub(super) struct Cut {
     pub(super) nodes: Vec<Node>,
     pub(super) units: Vec<Unit>,
     /// The contractions that are no products, and why.
-    pub(super) refused: Vec<(String, Reason)>,
+    pub(super) refused: Vec<(Arc<Operation>, Reason)>,
     order: Order,
 }
 
@@ -100,32 +133,53 @@ impl Cut {
         Ok(cut)
     }
 
+    /// Checks that a tensor is a product.
+    ///
+    /// # Errors
+    /// [`TeError::Product`].
+    pub(super) fn require(&self, tensor: &Tensor) -> Result<(), TeError> {
+        let operation = tensor.operation();
+        let is_it = |product: &Product| Arc::ptr_eq(&product.operation, operation);
+        if self.units.iter().flat_map(|unit| &unit.products).any(is_it) {
+            return Ok(());
+        }
+        let refused = self.refused.iter().find(|(of, _)| Arc::ptr_eq(of, operation));
+        let reason = match refused {
+            Some((_, reason)) => reason.to_string(),
+            None if self.place(operation).is_some() => {
+                "it sums no products of two factors with different axes".to_owned()
+            }
+            None => "no output needs it as a sum of its own; name the tensor that is the sum".to_owned(),
+        };
+        Err(TeError::Product { tensor: tensor.name(), reason })
+    }
+
     fn anchor(&mut self, operation: &Arc<Operation>, device: &Device) -> Result<(), TeError> {
         let unit = match Product::of(operation, device)? {
             None => None,
             Some(_) if self.order != Order::Device => {
-                self.refused.push((operation.name().to_owned(), Reason::Order(self.order)));
+                self.refused.push((Arc::clone(operation), Reason::Order(self.order)));
                 None
             }
             Some(Ok(product)) => {
                 let total = Tensor::new(Arc::clone(operation), 0);
-                match epilogue(&product, &[], &[(total.clone(), total.dtype())]) {
+                match epilogue(std::slice::from_ref(&product), &[], &[(total.clone(), total.dtype())]) {
                     Ok(_) => Some(product),
                     Err(apart) => {
-                        self.refused.push((total.name(), Reason::Epilogue(apart)));
+                        self.refused.push((Arc::clone(operation), Reason::Epilogue(apart)));
                         None
                     }
                 }
             }
             Some(Err(reason)) => {
-                self.refused.push((operation.name().to_owned(), reason));
+                self.refused.push((Arc::clone(operation), reason));
                 None
             }
         };
         let reads = match &unit {
             Some(product) => {
                 let mut reads: Vec<usize> = product.init.iter().flat_map(|init| self.read_by(&inlined(init))).collect();
-                for View { tensor, .. } in [&product.left, &product.right] {
+                for View { tensor, .. } in product.operands() {
                     reads.extend(if is_map(tensor.operation()) {
                         vec![self.map(tensor)]
                     } else {
@@ -136,13 +190,30 @@ impl Cut {
             }
             None => self.read_by_all(operation),
         };
-        let node = self.nodes.len();
-        let number = unit.map(|product| {
-            self.units.push(Unit { product, members: vec![node], joined: Vec::new(), apart: Vec::new() });
-            self.units.len() - 1
-        });
+        let number = unit.map(|product| self.add_product(product, &reads));
         self.nodes.push(Node { operation: Arc::clone(operation), value: None, reads, unit: number });
         Ok(())
+    }
+
+    /// The unit of the next node: one whose left factor it shares, or a new one.
+    fn add_product(&mut self, product: Product, reads: &[usize]) -> usize {
+        let node = self.nodes.len();
+        for number in 0..self.units.len() {
+            let shares = self.units[number].first().left == product.left;
+            if !shares || reads.iter().any(|read| self.depends(*read, number)) {
+                continue;
+            }
+            let unit = &mut self.units[number];
+            if let Err(apart) = unit.takes(&product) {
+                unit.apart.push((product.operation.name().to_owned(), apart));
+                continue;
+            }
+            unit.products.push(product);
+            unit.members.push(node);
+            return number;
+        }
+        self.units.push(Unit { products: vec![product], members: vec![node], joined: Vec::new(), apart: Vec::new() });
+        self.units.len() - 1
     }
 
     /// The node of a tensor that is computed element by element.
@@ -162,10 +233,10 @@ impl Cut {
     fn inside(&mut self, operation: &Arc<Operation>, device: &Device) -> Result<(), TeError> {
         let (order, _) = operations(&[Tensor::new(Arc::clone(operation), 0)]);
         for operation in order {
-            let known = self.place(&operation).is_some();
-            let name = operation.name();
-            if !known && Product::of(&operation, device)?.is_some() && !self.refused.iter().any(|(of, _)| of == name) {
-                self.refused.push((name.to_owned(), Reason::InScan));
+            let known =
+                self.place(&operation).is_some() || self.refused.iter().any(|(of, _)| Arc::ptr_eq(of, &operation));
+            if !known && Product::of(&operation, device)?.is_some() {
+                self.refused.push((operation, Reason::InScan));
             }
         }
         Ok(())
@@ -237,7 +308,7 @@ impl Cut {
         if self.nodes[node].is_anchor() {
             joined.push(Arc::clone(&self.nodes[node].operation));
         }
-        let members = own.members.iter().skip(1).chain([&node]);
+        let members = own.members.iter().skip(own.products.len()).chain([&node]);
         let stored: Vec<Stored> = members
             .flat_map(|member| {
                 let (anchor, tensors) = (self.nodes[*member].is_anchor(), self.nodes[*member].tensors());
@@ -247,7 +318,7 @@ impl Cut {
                 })
             })
             .collect();
-        epilogue(&own.product, &joined, &stored)?;
+        epilogue(&own.products, &joined, &stored)?;
         self.units[unit].joined = joined;
         self.units[unit].members.push(node);
         self.nodes[node].unit = Some(unit);

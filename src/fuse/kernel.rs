@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
-use super::product::{Role, View};
+use super::factor::View;
+use super::product::Role;
 use super::tree::{Extent, Parameter};
-use super::view::{Ranges, Seen};
+use super::view::{LeftTensor, Ranges, RightTensors, Seen};
+use super::weights::Lying;
 use crate::Argument;
 use crate::evt::{Tree, Types};
-use crate::gemm::{Builder, Error, Gemm, OperandLayout, OperandView};
+use crate::gemm::{Builder, Error, Gemm, OperandLayout, OperandView, Packed, PatchReading, Problem, Reading};
 use crate::te::auto::{BoundTensors, Ran, Runs};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::Expr;
@@ -49,12 +51,19 @@ pub(super) struct ProductKernel {
     pub(super) axes: Vec<(Axis, Role)>,
     pub(super) types: Types,
     pub(super) left: (View, usize),
-    pub(super) right: (View, usize),
+    /// The tensor that picks the left factor's rows.
+    pub(super) index: Option<usize>,
+    /// One for each accumulator.
+    pub(super) right: Vec<(View, usize)>,
+    /// The right factors as they are packed, by where they lie, if their values are known. `None` in it if the device packs
+    /// nothing.
+    pub(super) packed: Option<Variants<Vec<Lying>, Option<Vec<Packed>>>>,
     pub(super) tree: Tree,
     pub(super) parameters: Vec<Given>,
     pub(super) outputs: Vec<(View, Extent, usize)>,
-    /// Te's kernels of the same values, with the places of their tensors among those of the part.
-    pub(super) own: (Box<dyn Runs>, Vec<usize>),
+    /// Te's kernels of the same values, with the places of their tensors among those of the part; none if it must be a
+    /// product.
+    pub(super) own: Option<(Box<dyn Runs>, Vec<usize>)>,
     pub(super) plans: Variants<PlanKey, Planned>,
 }
 
@@ -67,9 +76,8 @@ pub(super) struct Planned {
 /// All that a plan depends on, beside the device and the epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PlanKey {
-    /// M, N, K and the number of batches: the largest of their classes.
-    extents: [usize; 4],
-    batched: bool,
+    /// Its extents are the largest of their classes.
+    problem: Problem,
     layouts: [OperandLayout; 2],
 }
 
@@ -85,11 +93,23 @@ fn class(extent: usize) -> usize {
     }
 }
 
+/// The largest problem of a problem's class.
+fn class_of(problem: Problem) -> Problem {
+    let reading = match problem.reading {
+        Reading::Patches(patches) => {
+            Reading::Patches(PatchReading { elements: patches.elements.map(class), ..patches })
+        }
+        other => other,
+    };
+    let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(class);
+    Problem { m, n, k, batch, reading, ..problem }
+}
+
 /// All of a run that can be done before anything is written.
 pub(super) struct Ready {
     planned: Arc<Planned>,
-    left: DeviceTensor,
-    right: DeviceTensor,
+    left: LeftTensor,
+    right: RightTensors,
     parameters: Vec<Owned>,
     outputs: Vec<DeviceTensor>,
     extents: [usize; 4],
@@ -116,7 +136,15 @@ impl ProductKernel {
         let operand = |(view, place): &(View, usize), roles: [Role; 2]| seen(view, *place, &|seen| seen.operand(roles));
         let argument = |view: &View, extent: Extent, place: usize| seen(view, place, &|seen| seen.argument(extent));
         let operands = || -> Result<_, Unfit> {
-            Ok((operand(&self.left, [Role::Row, Role::Depth])?, operand(&self.right, [Role::Depth, Role::Column])?))
+            let index = self.index.map(|place| bound.tensors[place]);
+            let (view, place) = &self.left;
+            let left = Seen { view, tensor: bound.tensors[*place], ranges, bound }.left(index)?;
+            let right = self.right.iter().map(|right| operand(right, [Role::Depth, Role::Column]));
+            let right = right.collect::<Result<Vec<_>, _>>()?;
+            let all: Vec<&DeviceTensor> = right.iter().collect();
+            let problem = Problem::of(left.as_left(), &all[..]).map_err(|error| error.to_string())?;
+            let layout = left.as_left().layout().map_err(|error| error.to_string())?;
+            Ok((left, right, problem, layout))
         };
         let arguments = || -> Result<_, Unfit> {
             let given = |given: &Given| match given {
@@ -131,26 +159,41 @@ impl ProductKernel {
             let output = |(view, extent, place): &(View, Extent, usize)| argument(view, *extent, *place);
             Ok((parameters, self.outputs.iter().map(output).collect::<Result<Vec<_>, _>>()?))
         };
-        let ((left, right), (parameters, outputs)) = match operands().and_then(|operands| Ok((operands, arguments()?)))
-        {
-            Ok(made) => made,
-            Err(unfit) => return Ok(Err(unfit)),
-        };
+        let ((left, right, problem, layout), (parameters, outputs)) =
+            match operands().and_then(|operands| Ok((operands, arguments()?))) {
+                Ok(made) => made,
+                Err(unfit) => return Ok(Err(unfit)),
+            };
         let extents = [Role::Row, Role::Column, Role::Depth, Role::Batch].map(|role| ranges.extent(role));
-        let layouts = [OperandView::of_a(&left).layout(), OperandView::of_b(&right).layout()];
-        let key = PlanKey { extents: extents.map(class), batched: ranges.is_batched(), layouts };
-        match self.plans.get_or_make(&key, || self.plan(&key)) {
-            Ok(planned) => Ok(Ok(Ready { planned, left, right, parameters, outputs, extents })),
+        let key = PlanKey { problem: class_of(problem), layouts: [layout, OperandView::of_b(&right[0]).layout()] };
+        let made = self.plans.get_or_make(&key, || self.plan(&key)).and_then(|planned| {
+            let right = self.right_tensors(right, &planned.gemm)?;
+            Ok(Ready { planned, left, right, parameters, outputs, extents })
+        });
+        match made {
+            Ok(ready) => Ok(Ok(ready)),
             Err(Error::Runtime(error)) => Err(error.into()),
             Err(error) => Ok(Err(error.to_string())),
         }
     }
 
+    /// The right factors, packed if their values are known and the device packs.
+    fn right_tensors(&self, right: Vec<DeviceTensor>, gemm: &Gemm<()>) -> Result<RightTensors, Error> {
+        let Some(known) = &self.packed else { return Ok(RightTensors::Plain(right)) };
+        let packed = known.get_or_make(&right.iter().map(Lying::of).collect(), || {
+            match right.iter().map(|tensor| gemm.pack(tensor)).collect::<Result<Vec<_>, _>>() {
+                Ok(packed) => Ok(Some(packed)),
+                Err(Error::NoPacking { .. } | Error::PackedStrides { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })?;
+        Ok(if packed.is_some() { RightTensors::Packed(packed) } else { RightTensors::Plain(right) })
+    }
+
     fn plan(&self, key: &PlanKey) -> Result<Planned, Error> {
-        let PlanKey { extents: [m, n, k, batch], batched, layouts: [a, b] } = *key;
+        let PlanKey { problem, layouts: [a, b] } = *key;
         let builder = Builder::<()>::new(&self.device, self.tree.clone()).elements(self.types.a, self.types.b);
-        let builder = builder.problem(m, n, k).layouts(a, b);
-        let gemm = if batched { builder.batch(batch).plan()? } else { builder.plan()? };
+        let gemm = builder.of_problem(problem).layouts(a, b).plan()?;
         let source = gemm.kernel_source().map(|_| gemm.source()).unwrap_or_default().into();
         Ok(Planned { gemm, source })
     }
@@ -171,34 +214,41 @@ impl ProductKernel {
     pub(super) fn run(&self, stream: &Stream, bound: &BoundTensors<'_>, tell: bool) -> Result<Option<Ran>, TeError> {
         let failed = |reason| TeError::from(RunError::Failed { reason });
         let mut ready = self.ready(bound)?.map_err(failed)?;
-        ready.launch(stream).map_err(|error| match error {
-            Error::Runtime(error) => TeError::from(error),
-            error => failed(error.to_string()),
-        })?;
+        match ready.launch(stream) {
+            Ok(()) => {}
+            // Te's kernels note an index that is no row's as they note all others.
+            Err(Error::Rows(error)) => return self.run_own(&error.to_string(), stream, bound),
+            Err(Error::Runtime(error)) => return Err(error.into()),
+            Err(error) => return Err(failed(error.to_string())),
+        }
         if !tell {
             return Ok(None);
         }
         let [m, n, k, batch] = ready.extents;
         let batch = if batch == 1 { String::new() } else { format!("{batch} × ") };
-        let types = format!("{} × {}", self.types.a, self.types.b);
-        let choice = format!("{}: a product of {batch}{m}×{n}×{k}, {types}", self.name);
+        let packed = if matches!(ready.right, RightTensors::Packed(_)) { ", packed" } else { "" };
+        let types = format!("{} × {}{packed}", self.types.a, self.types.b);
+        let (name, read) = (&self.name, ready.left.words(self.right.len()));
+        let choice = format!("{name}: {read} of {batch}{m}×{n}×{k}, {types}");
         Ok(Some(Ran { choice: choice.into(), source: Arc::clone(&ready.planned.source) }))
     }
 
     /// Runs te's own kernels.
+    ///
+    /// # Errors
+    /// Those of the kernels; [`TeError::Product`] if it must be a product.
     pub(super) fn run_own(
         &self,
         unfit: &str,
         stream: &Stream,
         bound: &BoundTensors<'_>,
     ) -> Result<Option<Ran>, TeError> {
-        let (kernels, places) = &self.own;
+        let Some((kernels, places)) = &self.own else {
+            return Err(TeError::Product { tensor: self.name.clone(), reason: unfit.to_owned() });
+        };
         let tensors = places.iter().map(|place| bound.tensors[*place]).collect();
         let ran = kernels.run_bound(stream, &BoundTensors { tensors, sizes: bound.sizes.clone() })?;
-        Ok(ran.map(|ran| {
-            let choice = format!("{}: no product, because {unfit}: {}", self.name, ran.choice);
-            Ran { choice: choice.into(), source: ran.source }
-        }))
+        Ok(ran.map(|ran| ran.of(&format!("{}: no product, because {unfit}", self.name))))
     }
 }
 
@@ -209,7 +259,7 @@ impl Ready {
             Owned::Tensor(tensor) => Argument::Input(tensor),
         });
         let arguments: Vec<Argument<'_>> = parameters.chain(self.outputs.iter_mut().map(Argument::Output)).collect();
-        self.planned.gemm.run_arguments(stream, &self.left, &self.right, &arguments)
+        self.planned.gemm.run_arguments(stream, self.left.as_left(), self.right.as_right(), &arguments)
     }
 }
 

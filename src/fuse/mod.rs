@@ -39,18 +39,21 @@
 //!
 //! Joining changes no rounding: what an expression casts is rounded there, and what it doesn't is held in f32, in an
 //! epilogue as between kernels. Only a factor of a product that is computed before is stored, in its own type: that is
-//! how a product multiplies it.
+//! how a product multiplies it. Windows of images and rows that an index picks are not computed before.
 //!
 //! # How it is made
 //!
-//! `product.rs` recognises products by their axes, `cut.rs` grows regions, `tree.rs` makes epilogues, `program.rs` puts the
-//! parts together, `kernel.rs` plans and runs a product. The program of expressions is cut before te sees the rest, so te
+//! `product.rs` recognises products by their axes, and `factor.rs` how factors are read. `cut.rs` grows regions, `tree.rs`
+//! makes epilogues, `program.rs` puts the parts together. `kernel.rs` plans and runs a product, whose operands are made by
+//! `view.rs`; `own.rs` is the same product for te. The program of expressions is cut before te sees the rest, so te
 //! needs no knowledge of products and no seam in its own search for kernels: te gets placeholders for what products write.
 //! A tensor of a run may lie so that no product takes it, so every region is also built as kernels of te.
 
 mod cut;
+mod factor;
 mod kernel;
 mod names;
+mod own;
 mod product;
 mod program;
 mod reason;
@@ -58,9 +61,10 @@ mod reason;
 mod tests;
 mod tree;
 mod view;
+mod weights;
 
 use epilogue_float_mode::in_default_mode;
-use epilogue_runtime::Device;
+use epilogue_runtime::{Device, DeviceTensor};
 
 pub use self::reason::{Apart, Reason};
 use crate::te::auto::{self, Kernel, Order};
@@ -70,6 +74,9 @@ use crate::te::{TeError, Tensor};
 #[derive(Debug)]
 pub struct Fused {
     outputs: Vec<Tensor>,
+    required: Vec<Tensor>,
+    /// Inputs whose values are known, with these.
+    weights: Vec<(Tensor, DeviceTensor)>,
     order: Order,
 }
 
@@ -80,7 +87,8 @@ pub struct Fused {
 pub fn build(outputs: &[&Tensor]) -> Result<Fused, TeError> {
     // It refuses what no kernel computes.
     auto::build(outputs)?;
-    Ok(Fused { outputs: outputs.iter().copied().cloned().collect(), order: Order::default() })
+    let outputs = outputs.iter().copied().cloned().collect();
+    Ok(Fused { outputs, required: Vec::new(), weights: Vec::new(), order: Order::default() })
 }
 
 impl Fused {
@@ -90,11 +98,67 @@ impl Fused {
         Self { order, ..self }
     }
 
+    /// Requires a contraction to be a product: instead of te's own kernels, there is an error with the reason.
+    ///
+    /// ```
+    /// use epilogue::{Device, fuse, te};
+    ///
+    /// let (a, b) = (te::placeholder([4, 8], "a"), te::placeholder([8, 6], "b"));
+    /// let k = te::reduce_axis((0, 8), "k");
+    /// let z = te::compute([4, 6], "z", |[i, j]| te::max(a.at([i, k]) * b.at([k, j]), [k]))?;
+    /// let refused = fuse::build(&[&z])?.require(&z).build(&Device::cpu()).unwrap_err();
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     "z must be a product: it is no sum that starts from 0; only sums are products"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`build`](Self::build) gives [`TeError::Product`] if the expression is none, and a run does if it is given a tensor
+    /// that no product takes. Then nothing has been written.
+    #[must_use]
+    pub fn require(mut self, product: &Tensor) -> Self {
+        self.required.push(product.clone());
+        self
+    }
+
+    /// Gives inputs their values for all runs: weights. Runs have no arguments for them.
+    ///
+    /// The program keeps a copy, so later writes to the tensors do not change it. On the CPU, a weight that is the right
+    /// factor of a product is [packed](crate::Gemm::pack) once, by the first run.
+    ///
+    /// ```
+    /// use epilogue::{Device, fuse, te};
+    ///
+    /// let rows = te::var("rows");
+    /// let (x, w) = (te::placeholder([rows.into(), te::Expr::from(3)], "x"), te::placeholder([4, 3], "w"));
+    /// let k = te::reduce_axis((0, 3), "k");
+    /// let z = te::compute([rows.into(), te::Expr::from(4)], "z", |[i, j]| te::sum(x.at([i, k]) * w.at([j, k]), [k]))?;
+    ///
+    /// let device = Device::cpu();
+    /// let weights = device.full::<f32>([4, 3], 0.5)?;
+    /// let program = fuse::build(&[&z])?.weights([(&w, &weights)]).build(&device)?;
+    /// let (xs, mut zs) = (device.full::<f32>([2, 3], 1.0)?, device.zeros::<f32>([2, 4])?);
+    /// program.run_bound(&[(&x, (&xs).into()), (&z, (&mut zs).into())])?;
+    /// assert_eq!(zs.to_vec::<f32>()?, [1.5; 8]);
+    /// assert_eq!(program.choice(), "z: a product of 2×4×3, f32 × f32, packed");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`build`](Self::build) refuses a tensor that is no input of the program, or given twice, and values of another type,
+    /// shape or device.
+    #[must_use]
+    pub fn weights<'a>(mut self, weights: impl IntoIterator<Item = (&'a Tensor, &'a DeviceTensor)>) -> Self {
+        self.weights.extend(weights.into_iter().map(|(of, values)| (of.clone(), values.clone())));
+        self
+    }
+
     /// The program on a device. Its products are planned by the first run of each class of extents.
     ///
     /// # Errors
-    /// Those of [`te::auto::build`](auto::build).
+    /// Those of [`te::auto::build`](auto::build); [`TeError::Product`] for what is [required](Self::require) and no
+    /// product; [`RunError::Argument`](crate::te::RunError::Argument) for [weights](Self::weights) that don't fit.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        in_default_mode(|| program::build(&self.outputs, device, self.order))
+        in_default_mode(|| program::build(&self, device))
     }
 }

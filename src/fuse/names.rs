@@ -4,12 +4,17 @@
 //! enough, because a listing has the user's: so no expression leaves a name behind, and regions that compute the same
 //! have equal trees, whatever their tensors are called. Equal trees share a plan and a compiled kernel.
 
+use crate::evt::MAX_ACCUMULATORS;
+
 /// The name of every epilogue.
 pub(super) const TREE: &str = "fused";
 /// Where it was written.
 pub(super) const FILE: &str = "tensor expression";
-/// The product.
-pub(super) const ACCUMULATOR: &str = "accum";
+
+/// The product with this number.
+pub(super) fn accumulator(number: usize) -> Option<&'static str> {
+    ACCUMULATORS.get(number).copied()
+}
 
 /// The name of the parameter with this number.
 pub(super) fn parameter(number: usize) -> Option<&'static str> {
@@ -20,6 +25,8 @@ pub(super) fn parameter(number: usize) -> Option<&'static str> {
 pub(super) fn output(number: usize) -> Option<&'static str> {
     OUTPUTS.get(number).copied()
 }
+
+const ACCUMULATORS: [&str; MAX_ACCUMULATORS] = ["accum", "accum1", "accum2", "accum3"];
 
 const PARAMETERS: [&str; 32] = [
     "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15", "p16", "p17",

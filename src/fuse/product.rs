@@ -4,25 +4,23 @@
 //! have counts batches. An axis that is summed over must be in both: the depth. Several axes of one role are the digits
 //! of one index, in an order in which they lie in memory. A list of patterns would never end; this rule needs none.
 //!
-//! A factor that is no tensor's element at plain indices becomes a tensor of its own, over the factor's axes: an
-//! activation, a gather, a window of a convolution. It is stored in its own type, as a product multiplies it.
+//! [`factor`](super::factor) finds how a factor is read.
 
 use std::sync::Arc;
 
 use epilogue_runtime::Device;
 
+use super::factor::{Factor, View};
 use super::reason::Reason;
 use crate::ElementType;
 use crate::evt::Types;
 use crate::gemm::supports;
-use crate::te::arith::simplify;
 use crate::te::auto::{computed, inlined, is_size, parts};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::expr::reduce::Combiner;
-use crate::te::expr::tensor::{Operation, Tensor};
-use crate::te::expr::var::Var;
-use crate::te::{DType, TeError, compute_over};
+use crate::te::expr::tensor::Operation;
+use crate::te::{DType, TeError};
 
 /// What an axis of a product counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,24 +29,6 @@ pub(super) enum Role {
     Row,
     Column,
     Depth,
-}
-
-/// The index of a dimension of a tensor.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Index {
-    /// An axis of the product, by its place among [`Product::axes`].
-    Axis(usize),
-    /// An axis of the product, counted from 0 wherever that begins.
-    FromZero(usize),
-    /// One value, made of sizes.
-    At(Expr),
-}
-
-/// A tensor as a product sees it: the index of every dimension.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct View {
-    pub(super) tensor: Tensor,
-    pub(super) indices: Vec<Index>,
 }
 
 /// A sum of products of two factors.
@@ -91,20 +71,28 @@ impl Product {
             return refused(Reason::Range { axis: axis.name().to_owned() });
         }
         let Kind::Binary(Binary::Mul, a, b) = exact(source).kind() else { return refused(Reason::Summand) };
-        let factors = [Factor::of(a, &all), Factor::of(b, &all)];
+        let factors = [a, b].map(|x| Factor::of(x, &compute.axes, &reduce.axes));
         let roles = match roles(&factors, &compute.axes, &reduce.axes) {
             Ok(roles) => roles,
             Err(reason) => return refused(reason),
         };
-        // The right factor is the one with the result's fastest axis, if a product of that order has these types.
+        // Only the left factor may be windows or picked rows. Else the right factor is the one with the result's fastest
+        // axis, if a product of that order has these types.
         let fastest = roles.iter().rev().find(|(_, role)| matches!(role, Role::Row | Role::Column));
-        let first_is_right = fastest.is_some_and(|(_, role)| *role == Role::Row);
+        let first_is_right = match [0, 1].map(|factor: usize| factors[factor].is_read_specially()) {
+            [true, false] => false,
+            [false, true] => true,
+            _ => fastest.is_some_and(|(_, role)| *role == Role::Row),
+        };
         let mut types = Err(Reason::Summand);
         for swapped in [first_is_right, !first_is_right] {
+            let roles = if swapped { exchanged(&roles) } else { roles.clone() };
             let [left, right] = if swapped { [&factors[1], &factors[0]] } else { [&factors[0], &factors[1]] };
-            types = supported(device, left.dtype, right.dtype, source.dtype());
+            let left = left.as_left(operation.name(), &roles)?;
+            let right = right.as_right(&left, &reduce.axes);
+            types = supported(device, left.dtype(), right.dtype(), source.dtype());
             if let Ok(types) = &types {
-                return Self::new(operation, [left, right], (roles, swapped), *types).map(|made| Some(Ok(made)));
+                return Self::new(operation, [left, right], roles, *types).map(|made| Some(Ok(made)));
             }
         }
         Ok(Some(Err(types.err().unwrap_or(Reason::Summand))))
@@ -112,33 +100,25 @@ impl Product {
 
     fn new(
         operation: &Arc<Operation>,
-        [left, right]: [&Factor; 2],
-        (mut roles, swapped): (Vec<(Axis, Role)>, bool),
+        [left, right]: [Factor; 2],
+        mut roles: Vec<(Axis, Role)>,
         types: Types,
     ) -> Result<Self, TeError> {
-        if swapped {
-            for (_, role) in &mut roles {
-                *role = match *role {
-                    Role::Row => Role::Column,
-                    Role::Column => Role::Row,
-                    other => other,
-                };
-            }
-        }
         // In the order of a tensor that is there; columns in that of the right one.
-        let order = |factor: &Factor, axis: &Axis| {
-            let (_, indices) = factor.direct.as_ref()?;
-            indices.iter().position(|index| matches!(index, Direct::Axis(own) if own == axis))
-        };
         let place = |axis: &Axis, role: Role| {
-            let (first, second) = if role == Role::Column { (right, left) } else { (left, right) };
-            if first.direct.is_some() { order(first, axis) } else { order(second, axis) }
+            let (first, second) = if role == Role::Column { (&right, &left) } else { (&left, &right) };
+            if first.is_there() { first.place(axis) } else { second.place(axis) }
         };
         roles.sort_by_key(|(axis, role)| (*role as usize, place(axis, *role)));
         let left = left.view(operation.name(), &roles, "left")?;
         let right = right.view(operation.name(), &roles, "right")?;
         let init = parts(operation).and_then(|(_, reduce)| reduce.init.first().cloned());
         Ok(Self { operation: Arc::clone(operation), axes: roles, left, right, init, types })
+    }
+
+    /// The tensors that it multiplies, and the one that picks rows.
+    pub(super) fn operands(&self) -> impl Iterator<Item = &View> {
+        [&self.left, &self.right].into_iter().chain(self.left.index())
     }
 
     /// The places of the axes of a role, in order.
@@ -150,88 +130,6 @@ impl Product {
     pub(super) fn place(&self, axis: &Axis) -> Option<usize> {
         self.axes.iter().position(|(own, _)| own == axis)
     }
-}
-
-/// A factor of what is summed.
-struct Factor {
-    x: Expr,
-    dtype: DType,
-    /// Its axes.
-    axes: Vec<Axis>,
-    /// The tensor that it is an element of, at plain indices.
-    direct: Option<(Tensor, Vec<Direct>)>,
-}
-
-/// A plain index.
-#[derive(Clone)]
-enum Direct {
-    Axis(Axis),
-    At(Expr),
-}
-
-impl Factor {
-    fn of(x: &Expr, axes: &[Axis]) -> Self {
-        let x = exact(x).clone();
-        let written_out = exact(&inlined(&x)).clone();
-        let direct = direct(&written_out, axes).or_else(|| direct(&x, axes));
-        let own = |axis: &&Axis| match &direct {
-            Some((_, indices)) => indices.iter().any(|index| matches!(index, Direct::Axis(own) if own == *axis)),
-            None => written_out.uses(axis.var()),
-        };
-        let axes = axes.iter().filter(own).copied().collect();
-        let dtype = direct.as_ref().map_or(x.dtype(), |(tensor, _)| tensor.dtype());
-        Self { x, dtype, axes, direct }
-    }
-
-    fn has(&self, axis: &Axis) -> bool {
-        self.axes.contains(axis)
-    }
-
-    /// The factor as a tensor: the one that is there, or a new one, over its axes in the product's order.
-    fn view(&self, name: &str, axes: &[(Axis, Role)], side: &str) -> Result<View, TeError> {
-        let place = |axis: &Axis| axes.iter().position(|(own, _)| own == axis);
-        if let Some((tensor, indices)) = &self.direct {
-            let index = |index: &Direct| match index {
-                Direct::Axis(axis) => place(axis).map(Index::Axis),
-                Direct::At(x) => Some(Index::At(x.clone())),
-            };
-            let indices = indices.iter().filter_map(index).collect();
-            return Ok(View { tensor: tensor.clone(), indices });
-        }
-        let own: Vec<Axis> = axes.iter().map(|(axis, _)| *axis).filter(|axis| self.has(axis)).collect();
-        let domains: Vec<_> = own.iter().filter_map(|axis| axis.domain()).collect();
-        let extents: Vec<Expr> = domains.iter().map(|domain| domain.extent.clone()).collect();
-        let mut made = compute_over(extents, &format!("{name}_{side}"), |made| {
-            let value = |var: Var| {
-                let d = own.iter().position(|axis| axis.var() == var)?;
-                Some(if domains[d].min.as_int() == Some(0) {
-                    Expr::from(made[d])
-                } else {
-                    made[d] + domains[d].min.clone()
-                })
-            };
-            vec![self.x.substitute(&value)]
-        })?;
-        let indices = own.iter().filter_map(place).map(Index::FromZero).collect();
-        Ok(View { tensor: made.swap_remove(0), indices })
-    }
-}
-
-/// The tensor that an expression is an element of, if every index is one of these axes, each once, or made of sizes.
-fn direct(x: &Expr, axes: &[Axis]) -> Option<(Tensor, Vec<Direct>)> {
-    let Kind::Read(tensor, indices) = x.kind() else { return None };
-    let mut made: Vec<Direct> = Vec::with_capacity(indices.len());
-    for index in indices {
-        let index = simplify(index);
-        let axis = axes.iter().find(|axis| index.as_var() == Some(axis.var()));
-        made.push(match axis {
-            Some(axis) if made.iter().any(|known| matches!(known, Direct::Axis(own) if own == axis)) => return None,
-            Some(axis) => Direct::Axis(*axis),
-            None if is_size(&index) => Direct::At(index),
-            None => return None,
-        });
-    }
-    Some((tensor.clone(), made))
 }
 
 /// The roles of all axes, the first factor being the left one, in the order of the result and then of the sum.
@@ -257,6 +155,16 @@ fn roles(factors: &[Factor; 2], axes: &[Axis], depth: &[Axis]) -> Result<Vec<(Ax
     }
     let has = |wanted| roles.iter().any(|(_, role)| *role == wanted);
     if has(Role::Row) && has(Role::Column) { Ok(roles) } else { Err(Reason::Vector) }
+}
+
+/// The roles of a product whose factors are exchanged.
+fn exchanged(roles: &[(Axis, Role)]) -> Vec<(Axis, Role)> {
+    let exchanged = |role| match role {
+        Role::Row => Role::Column,
+        Role::Column => Role::Row,
+        other => other,
+    };
+    roles.iter().map(|(axis, role)| (*axis, exchanged(*role))).collect()
 }
 
 /// Whether factors of a sum differ in their axes as those of a product do: each has one of the result's that another

@@ -8,29 +8,39 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
+use super::Fused;
 use super::cut::{Cut, Step, Unit};
+use super::factor::View;
 use super::kernel::{Given, ProductKernel, Unfit};
-use super::product::{Index, View};
+use super::own::alone;
+use super::product::Product;
 use super::tree::{Epilogue, epilogue};
+use super::weights::{self, Lying};
 use crate::sync::lock;
 use crate::te::auto::{
     BoundTensors, HeldResult, Intermediates, Kernel, Order, Ran, Rewriting, Runs, Signature, TensorOrigin, part, parts,
     read_type,
 };
-use crate::te::expr::expression::{Expr, Kind};
-use crate::te::expr::reduce::Reduce;
-use crate::te::expr::tensor::{Compute, Operation, OperationKind, Tensor};
+use crate::te::expr::expression::Expr;
+use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
 use crate::te::{DType, TeError, auto, compute_over, placeholder_of};
 use crate::variants::Variants;
 
 /// The program on a device.
-pub(super) fn build(outputs: &[Tensor], device: &Device, order: Order) -> Result<Kernel, TeError> {
+pub(super) fn build(fused: &Fused, device: &Device) -> Result<Kernel, TeError> {
+    let Fused { outputs, required, order, .. } = fused;
+    let order = *order;
     let cut = Cut::of(outputs, device, order)?;
+    required.iter().try_for_each(|tensor| cut.require(tensor))?;
+    let known = weights::copied(fused, device)?;
     let steps = cut.steps()?;
-    let mut making = Making { cut: &cut, outputs, device, order, slots: Vec::new(), inputs: Vec::new() };
+    let (slots, inputs) = (Vec::new(), Vec::new());
+    let mut making = Making { cut: &cut, outputs, required, known: &known, device, order, slots, inputs };
     making.add_slots(&steps)?;
     let made = steps.iter().map(|step| making.part(step, &steps)).collect::<Result<Vec<_>, _>>()?;
-    let Making { slots, inputs, .. } = making;
+    let Making { slots, mut inputs, .. } = making;
+    weights::read(&known, &inputs)?;
+    inputs.retain(|input| !known.iter().any(|(of, _)| of == input));
     let count = inputs.len();
     let intermediates: Vec<Tensor> =
         slots.iter().filter(|slot| slot.output.is_none()).map(|slot| slot.tensor.clone()).collect();
@@ -39,14 +49,19 @@ pub(super) fn build(outputs: &[Tensor], device: &Device, order: Order) -> Result
             let between = intermediates.iter().position(|between| between == tensor).map(TensorOrigin::Intermediate);
             return slot.output.map(|output| TensorOrigin::Argument(count + output)).or(between).ok_or_else(missing);
         }
-        inputs.iter().position(|input| input == tensor).map(TensorOrigin::Argument).ok_or_else(missing)
+        // What is known follows the arguments.
+        let place = inputs.iter().position(|input| input == tensor).or_else(|| {
+            let place = known.iter().position(|(of, _)| of == tensor)?;
+            Some(count + outputs.len() + place)
+        });
+        place.map(TensorOrigin::Argument).ok_or_else(missing)
     };
     let placed = |(work, tensors): (Work, Vec<Tensor>)| {
         Ok(Part { work, origins: tensors.iter().map(origin).collect::<Result<_, TeError>>()? })
     };
     let all = made.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
     let parameters: Vec<Tensor> = inputs.iter().chain(outputs).cloned().collect();
-    let signature = Signature::new(&parameters, count);
+    let signature = Signature::with_known(&parameters, count, known);
     let remarks = remarks(&cut);
     let program = Program {
         device: device.clone(),
@@ -60,9 +75,9 @@ pub(super) fn build(outputs: &[Tensor], device: &Device, order: Order) -> Result
 
 /// What the listing says beside the kernels: the contractions that are no products, and what products leave out.
 fn remarks(cut: &Cut) -> String {
-    let refused = cut.refused.iter().map(|(name, reason)| format!("\n{name} is no product: {reason}"));
+    let refused = cut.refused.iter().map(|(of, reason)| format!("\n{} is no product: {reason}", of.name()));
     let apart = cut.units.iter().flat_map(|unit| {
-        let of = unit.product.operation.name();
+        let of = unit.first().operation.name();
         unit.apart.iter().map(move |(name, apart)| format!("\n{name} is computed after {of} and not with it: {apart}"))
     });
     refused.chain(apart).collect()
@@ -87,6 +102,8 @@ struct Slot {
 struct Making<'a> {
     cut: &'a Cut,
     outputs: &'a [Tensor],
+    required: &'a [Tensor],
+    known: &'a [(Tensor, DeviceTensor)],
     device: &'a Device,
     order: Order,
     slots: Vec<Slot>,
@@ -109,9 +126,8 @@ impl Making<'_> {
             wanted.push((node, output.clone(), output.dtype(), Some(number)));
         }
         for (place, node) in self.cut.nodes.iter().enumerate() {
-            let factors = self.cut.units.iter().flat_map(|unit| [&unit.product.left, &unit.product.right]);
             for tensor in node.tensors() {
-                if factors.clone().any(|view| view.tensor == tensor) {
+                if self.cut.units.iter().flat_map(Unit::operands).any(|view| view.tensor == tensor) {
                     wanted.push((place, tensor.clone(), tensor.dtype(), None));
                 }
                 let is_read = node.is_anchor()
@@ -137,11 +153,12 @@ impl Making<'_> {
     fn reads_value(&self, reader: usize, node: usize) -> bool {
         let Some(unit) = self.cut.nodes[reader].unit.map(|unit| &self.cut.units[unit]) else { return true };
         let operation = &self.cut.nodes[node].operation;
-        let is_product = Arc::ptr_eq(&self.cut.nodes[reader].operation, &unit.product.operation);
-        let is_factor = [&unit.product.left, &unit.product.right]
-            .iter()
-            .any(|view| Arc::ptr_eq(view.tensor.operation(), operation));
-        !(is_product && is_factor) || unit.product.init.is_some()
+        let own = &self.cut.nodes[reader].operation;
+        let Some(product) = unit.products.iter().find(|product| Arc::ptr_eq(own, &product.operation)) else {
+            return true;
+        };
+        let is_factor = product.operands().any(|view| Arc::ptr_eq(view.tensor.operation(), operation));
+        !is_factor || product.init.is_some()
     }
 
     /// The tensors that hold the results of other steps.
@@ -190,7 +207,14 @@ impl Making<'_> {
             Step::Te(_) => {
                 let (kernels, tensors) = self.te(number, &self.held(number))?;
                 tensors.iter().for_each(|tensor| self.note(tensor));
-                Ok((Work::Te(kernels), tensors))
+                let mut names: Vec<String> = Vec::new();
+                for slot in self.slots.iter().filter(|slot| slot.step == number) {
+                    let name = slot.of.name();
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+                Ok((Work::Te(names.join(", "), kernels), tensors))
             }
             Step::Product(unit) => self.product(number, &self.cut.units[*unit]),
         }
@@ -223,7 +247,7 @@ impl Making<'_> {
     fn product(&mut self, number: usize, unit: &Unit) -> Result<(Work, Vec<Tensor>), TeError> {
         let slots: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].step == number).collect();
         let stored: Vec<_> = slots.iter().map(|slot| (self.slots[*slot].of.clone(), self.slots[*slot].dtype)).collect();
-        let Epilogue { tree, parameters, outputs } = epilogue(&unit.product, &unit.joined, &stored)
+        let Epilogue { tree, parameters, outputs } = epilogue(&unit.products, &unit.joined, &stored)
             .map_err(|apart| TeError::Internal { what: format!("an epilogue that was made can't be made: {apart}") })?;
         let mut tensors: Vec<Tensor> = Vec::new();
         let place = |tensors: &mut Vec<Tensor>, tensor: Tensor| {
@@ -232,12 +256,18 @@ impl Making<'_> {
                 tensors.len() - 1
             })
         };
-        let mut operand = |view: &View| -> Result<(View, Tensor, usize), TeError> {
+        let mut standing: Vec<(Tensor, Tensor)> = Vec::new();
+        let mut operand = |view: &View| -> Result<(View, usize), TeError> {
             let stands = self.standing(&view.tensor, view.tensor.dtype())?;
-            Ok((view.clone(), stands.clone(), place(&mut tensors, stands)))
+            standing.push((view.tensor.clone(), stands.clone()));
+            Ok((view.clone(), place(&mut tensors, stands)))
         };
-        let (left, left_stands, left_place) = operand(&unit.product.left)?;
-        let (right, right_stands, right_place) = operand(&unit.product.right)?;
+        let first = unit.first();
+        let left = operand(&first.left)?;
+        let index = first.left.index().map(&mut operand).transpose()?.map(|(_, place)| place);
+        let right = unit.products.iter().map(|product| operand(&product.right)).collect::<Result<Vec<_>, _>>()?;
+        let is_known = |product: &Product| self.known.iter().any(|(of, _)| *of == product.right.tensor);
+        let packed = unit.products.iter().all(is_known).then(Variants::default);
         let given = parameters
             .into_iter()
             .map(|parameter| {
@@ -247,18 +277,24 @@ impl Making<'_> {
                 })
             })
             .collect::<Result<Vec<_>, _>>()?;
-        // Te's own way has the same factors, so that it rounds them alike.
-        let mut held = self.held(number);
-        let own = alone(unit, [(&left, &left_stands), (&right, &right_stands)])?;
-        held.insert(Arc::as_ptr(&unit.product.operation), vec![HeldResult { tensor: own, output: None }]);
-        let (kernels, own) = self.te(number, &held)?;
-        let own_places: Vec<usize> = own
-            .into_iter()
-            .map(|tensor| {
+        let is_required =
+            |product: &Product| self.required.iter().any(|tensor| Arc::ptr_eq(tensor.operation(), &product.operation));
+        let own = if unit.products.iter().any(is_required) {
+            None
+        } else {
+            // Te's own way has the same factors, so that it rounds them alike.
+            let mut held = self.held(number);
+            for product in &unit.products {
+                let own = alone(product, &standing).ok_or_else(missing)?;
+                held.insert(Arc::as_ptr(&product.operation), vec![HeldResult { tensor: own, output: None }]);
+            }
+            let (kernels, own) = self.te(number, &held)?;
+            let places = own.into_iter().map(|tensor| {
                 self.note(&tensor);
                 place(&mut tensors, tensor)
-            })
-            .collect();
+            });
+            Some((kernels, places.collect()))
+        };
         let outputs = outputs.into_iter().zip(&slots).map(|((view, extent), slot)| {
             let place = place(&mut tensors, self.slots[*slot].tensor.clone());
             (view, extent, place)
@@ -267,28 +303,31 @@ impl Making<'_> {
         let kernel = ProductKernel {
             device: self.device.clone(),
             name: name(unit, &stored.iter().map(|(tensor, _)| tensor.name()).collect::<Vec<_>>()),
-            axes: unit.product.axes.clone(),
-            types: unit.product.types,
-            left: (left, left_place),
-            right: (right, right_place),
+            axes: first.axes.clone(),
+            types: first.types,
+            left,
+            index,
+            right,
+            packed,
             tree,
             parameters: given,
             outputs,
-            own: (kernels, own_places),
+            own,
             plans: Variants::default(),
         };
         Ok((Work::Product(Box::new(kernel)), tensors))
     }
 }
 
-/// A region's name in the listing: the product's, and what is computed with it.
+/// A region's name in the listing: the products', and what is computed with them.
 fn name(unit: &Unit, stored: &[String]) -> String {
-    let product = unit.product.operation.name();
+    let products: Vec<&str> = unit.products.iter().map(|product| product.operation.name()).collect();
     let mut with: Vec<&str> = unit.joined.iter().map(|operation| operation.name()).collect();
-    with.extend(stored.iter().map(String::as_str).filter(|name| *name != product));
+    with.extend(stored.iter().map(String::as_str).filter(|name| !products.contains(name)));
     let mut seen = std::collections::HashSet::new();
     with.retain(|name| seen.insert(*name));
-    if with.is_empty() { product.to_owned() } else { format!("{product} with {}", with.join(", ")) }
+    let products = products.join(" and ");
+    if with.is_empty() { products } else { format!("{products} with {}", with.join(", ")) }
 }
 
 /// The type in which a result is held between kernels.
@@ -308,32 +347,9 @@ fn in_type(tensor: Tensor, dtype: DType) -> Result<Tensor, TeError> {
     Ok(made.swap_remove(0))
 }
 
-/// The product as a reduction of what stands for its factors.
-fn alone(unit: &Unit, factors: [(&View, &Tensor); 2]) -> Result<Tensor, TeError> {
-    let operation = &unit.product.operation;
-    let (Some(compute), Some((_, reduce))) = (operation.as_compute(), parts(operation)) else { return Err(missing()) };
-    let dtype = reduce.source[0].dtype();
-    let [a, b] = factors.map(|(view, tensor)| {
-        let index = |index: &Index| match index {
-            Index::Axis(place) => Expr::from(unit.product.axes[*place].0),
-            Index::FromZero(place) => {
-                let axis = unit.product.axes[*place].0;
-                let min = axis.domain().map(|domain| domain.min).filter(|min| min.as_int() != Some(0));
-                min.map_or_else(|| axis.into(), |min| axis - min)
-            }
-            Index::At(x) => x.clone(),
-        };
-        tensor.at(view.indices.iter().map(index).collect::<Vec<Expr>>()).cast(dtype)
-    });
-    let source = vec![a * b];
-    let reduce = Arc::new(Reduce { source, ..Reduce::clone(reduce) });
-    let body = vec![Expr::new(dtype, Kind::Reduce(reduce, 0))];
-    let compute = Compute { axes: compute.axes.clone(), reduce_axes: compute.reduce_axes.clone(), body };
-    Ok(Tensor::new(Operation::new(operation.name(), OperationKind::Compute(compute)), 0))
-}
-
 enum Work {
-    Te(Box<dyn Runs>),
+    /// Kernels of te, with the names of what they write.
+    Te(String, Box<dyn Runs>),
     Product(Box<ProductKernel>),
 }
 
@@ -360,24 +376,6 @@ struct Rehearsed {
     ran: OnceLock<Ran>,
 }
 
-/// Where a tensor lies.
-#[derive(PartialEq)]
-struct Lying {
-    address: u64,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
-}
-
-impl Lying {
-    fn of(tensor: &DeviceTensor) -> Self {
-        Self { address: tensor.device_address(), shape: tensor.shape().to_vec(), strides: tensor.strides().to_vec() }
-    }
-
-    fn is(&self, tensor: &DeviceTensor) -> bool {
-        self.address == tensor.device_address() && self.shape == tensor.shape() && self.strides == tensor.strides()
-    }
-}
-
 impl Program {
     /// The rehearsal of a run of these tensors, if they are those of the last one.
     fn last(&self, bound: &BoundTensors<'_>, memory: &[DeviceTensor]) -> Option<Arc<Rehearsed>> {
@@ -396,7 +394,7 @@ impl Program {
         for Part { work, origins } in &self.parts {
             let own = part(bound, origins, memory);
             unfit.push(match work {
-                Work::Te(kernels) => {
+                Work::Te(_, kernels) => {
                     if compiles {
                         kernels.run_bound(&stream, &own)?;
                     }
@@ -407,7 +405,7 @@ impl Program {
                         Ok(ready) => kernel.rehearse(ready, &stream)?,
                         Err(unfit) => Some(unfit),
                     };
-                    if let Some(unfit) = unfit.as_ref().filter(|_| compiles) {
+                    if let Some(unfit) = unfit.as_ref().filter(|_| compiles || kernel.own.is_none()) {
                         kernel.run_own(unfit, &stream, &own)?;
                     }
                     unfit
@@ -425,13 +423,18 @@ impl Runs for Program {
     fn run_bound(&self, stream: &Stream, bound: &BoundTensors<'_>) -> Result<Option<Ran>, TeError> {
         let memory = self.intermediates.take(stream, bound)?;
         let rehearsed = self.last(bound, &memory).map_or_else(|| self.rehearse(bound, &memory), Ok)?;
-        let mut all: Vec<Ran> = Vec::new();
+        let (mut all, tell, is_alone) = (Vec::new(), rehearsed.ran.get().is_none(), self.parts.len() == 1);
         for (Part { work, origins }, unfit) in self.parts.iter().zip(&rehearsed.unfit) {
             let own = part(bound, origins, &memory);
             match (work, unfit) {
-                (Work::Product(kernel), None) => all.extend(kernel.run(stream, &own, rehearsed.ran.get().is_none())?),
-                (Work::Product(kernel), Some(unfit)) => all.extend(kernel.run_own(unfit, stream, &own)?),
-                (Work::Te(kernels), _) => all.extend(kernels.run_bound(stream, &own)?),
+                (Work::Product(kernel), None) => all.extend(kernel.run(stream, &own, tell)?),
+                (Work::Product(kernel), Some(unfit)) => {
+                    all.extend(kernel.run_own(unfit, stream, &own)?.filter(|_| tell))
+                }
+                (Work::Te(names, kernels), _) => {
+                    let ran = kernels.run_bound(stream, &own)?.filter(|_| tell);
+                    all.extend(ran.map(|ran| if is_alone { ran } else { ran.of(names) }));
+                }
             }
         }
         self.intermediates.put(stream, memory);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ElementType;
+use crate::evt::MAX_ACCUMULATORS;
 use crate::te::auto::Order;
 
 /// Why a contraction runs as a kernel of [`te::auto`](crate::te::auto) and not as a product, with what would change it.
@@ -114,6 +115,12 @@ pub enum Apart {
     },
     /// A reduction that epilogues don't have.
     Reduction,
+    /// A product of the same left factor, whose right factor has other columns or another order of axes.
+    Columns,
+    /// A product of the same left factor, whose right factor has another type.
+    Factors,
+    /// A product of the same left factor, beside as many as an epilogue takes.
+    Accumulators,
     /// What checks epilogues says so.
     Tree {
         /// Its message.
@@ -130,6 +137,9 @@ impl fmt::Display for Apart {
             Self::Operation { what } => write!(f, "epilogues don't have {what}"),
             Self::Type { given, computed } => write!(f, "it computes in {given}, and the epilogue in {computed}"),
             Self::Reduction => f.write_str("it is no sum, product, maximum or minimum of whole rows or columns"),
+            Self::Columns => f.write_str("its right factor has other columns, or its axes in another order"),
+            Self::Factors => f.write_str("its right factor has another type"),
+            Self::Accumulators => write!(f, "a product has at most {MAX_ACCUMULATORS} right factors"),
             Self::Tree { why } => f.write_str(why),
         }
     }

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::factor::{Index, View};
 use super::names;
-use super::product::{Index, Product, Role, View, operation_of};
+use super::product::{Product, Role, operation_of};
 use super::reason::Apart;
 use crate::ElementType;
 use crate::evt::{
@@ -68,12 +69,16 @@ pub(super) struct Epilogue {
 /// A value to be stored: a tensor that the epilogue computes, in a type.
 pub(super) type Stored = (Tensor, DType);
 
-/// The epilogue that computes `joined` reductions, in order, and writes `stored`.
+/// The epilogue of products of one left factor that computes `joined` reductions, in order, and writes `stored`.
 ///
 /// # Errors
 /// Why one of them can't be computed with the product.
-pub(super) fn epilogue(product: &Product, joined: &[Arc<Operation>], stored: &[Stored]) -> Result<Epilogue, Apart> {
-    let mut making = Making::new(product)?;
+pub(super) fn epilogue(products: &[Product], joined: &[Arc<Operation>], stored: &[Stored]) -> Result<Epilogue, Apart> {
+    let [first, ..] = products else { return Err(unknown("nothing")) };
+    let mut making = Making::new(first);
+    for (number, product) in products.iter().enumerate() {
+        making.accumulator(number, product)?;
+    }
     for reduction in joined {
         making.reduction(reduction)?;
     }
@@ -83,7 +88,7 @@ pub(super) fn epilogue(product: &Product, joined: &[Arc<Operation>], stored: &[S
     }
     let Making { builder, parameters, .. } = making;
     let tree = builder.finish();
-    tree.validate(product.types).map_err(|error| Apart::Tree { why: error.mistake.to_string() })?;
+    tree.validate(first.types).map_err(|error| Apart::Tree { why: error.mistake.to_string() })?;
     Ok(Epilogue { tree, parameters: parameters.into_iter().map(|(parameter, _)| parameter).collect(), outputs })
 }
 
@@ -117,28 +122,32 @@ struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    fn new(product: &'a Product) -> Result<Self, Apart> {
+    fn new(product: &'a Product) -> Self {
         let mut builder = TreeBuilder::new(names::TREE, names::FILE);
         builder.significand(SIGNIFICAND);
-        let accumulator = builder.accum(names::ACCUMULATOR);
         let real = product.types.real().element();
+        Self { product, builder, known: HashMap::new(), parameters: Vec::new(), real }
+    }
+
+    /// Adds a product, whose axes have the places of the first one's.
+    fn accumulator(&mut self, number: usize, product: &Product) -> Result<(), Apart> {
+        let accumulator = self.builder.accum(names::accumulator(number).ok_or(Apart::Accumulators)?);
         let operation = &product.operation;
         let axes = operation.as_compute().map(|compute| compute.axes.as_slice()).unwrap_or_default();
         let places: Vec<usize> = axes.iter().filter_map(|axis| product.place(axis)).collect();
         let is_integer = product.types.accumulator == ElementType::I32;
         let value = if is_integer { Value::Sum(accumulator) } else { Value::Real(accumulator) };
-        let mut making = Self { product, builder, known: HashMap::new(), parameters: Vec::new(), real };
         let known = match &product.init {
             None => Known { value, places },
             Some(init) => {
                 let own = axes.iter().zip(&places).map(|(axis, place)| (axis.var(), *place)).collect();
-                let init = making.real(&inlined(init), &own)?;
-                let Value::Real(sum) = value else { return Err(making.other_type(&DType::I32)) };
-                Known { value: Value::Real(making.builder.apply(Op::Add, &[sum, init])), places }
+                let init = self.real(&inlined(init), &own)?;
+                let Value::Real(sum) = value else { return Err(self.other_type(&DType::I32)) };
+                Known { value: Value::Real(self.builder.apply(Op::Add, &[sum, init])), places }
             }
         };
-        making.known.insert(Arc::as_ptr(operation), known);
-        Ok(making)
+        self.known.insert(Arc::as_ptr(operation), known);
+        Ok(())
     }
 
     fn other_type(&self, given: &DType) -> Apart {

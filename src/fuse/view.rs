@@ -1,9 +1,14 @@
 //! The tensors of a run as a product takes them: batches, rows and columns, or batches and two of rows, columns, depth.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use epilogue_runtime::DeviceTensor;
 
-use super::product::{Index, Role, View};
+use super::factor::{Index, Slide, View};
+use super::product::Role;
 use super::tree::Extent;
+use crate::gemm::{Left, Packed, Right, Window, patches, rows};
 use crate::te::TeError;
 use crate::te::auto::{BoundTensors, Sizes};
 use crate::te::expr::axis::Axis;
@@ -37,8 +42,50 @@ impl Ranges {
         (0..self.axes.len()).filter(move |place| self.axes[*place].0 == wanted)
     }
 
-    pub(super) fn is_batched(&self) -> bool {
-        self.places(Role::Batch).next().is_some()
+    fn extent_of(&self, place: usize) -> usize {
+        self.axes[place].2
+    }
+}
+
+/// The left factor of a run: a matrix, images under a window, or a matrix with an index of its rows.
+pub(super) enum LeftTensor {
+    Rows(DeviceTensor),
+    Patches(DeviceTensor, Window<3>),
+    Picked(DeviceTensor, DeviceTensor),
+}
+
+impl LeftTensor {
+    pub(super) fn as_left(&self) -> Left<'_> {
+        match self {
+            Self::Rows(a) => a.into(),
+            Self::Patches(images, window) => patches(images, *window),
+            Self::Picked(a, index) => rows(a).picked(index).into(),
+        }
+    }
+
+    /// How it is multiplied by some right factors, for the listing.
+    pub(super) fn words(&self, count: usize) -> String {
+        let [one, several] = match self {
+            Self::Rows(_) => ["a product", "products"],
+            Self::Patches(..) => ["a convolution, as a product", "convolutions, as products"],
+            Self::Picked(..) => ["a product of picked rows", "products of picked rows"],
+        };
+        if count == 1 { one.to_owned() } else { format!("{count} {several}") }
+    }
+}
+
+/// The right factors of a run: matrices, or what was packed of them.
+pub(super) enum RightTensors {
+    Plain(Vec<DeviceTensor>),
+    Packed(Arc<Option<Vec<Packed>>>),
+}
+
+impl RightTensors {
+    pub(super) fn as_right(&self) -> Right<'_> {
+        match self {
+            Self::Plain(all) => Right::from(&all.iter().collect::<Vec<_>>()[..]),
+            Self::Packed(all) => Right::from(&all.iter().flatten().collect::<Vec<_>>()[..]),
+        }
     }
 }
 
@@ -60,6 +107,81 @@ struct Spread {
 }
 
 impl Seen<'_> {
+    /// The left factor; `index` is the tensor that picks its rows.
+    ///
+    /// # Errors
+    /// Why it is no such operand, in words.
+    pub(super) fn left(&self, index: Option<&DeviceTensor>) -> Result<LeftTensor, String> {
+        match self.view.index().zip(index) {
+            Some((view, tensor)) => {
+                let index = Seen { view, tensor, ..*self }.index()?;
+                Ok(LeftTensor::Picked(self.picked()?, index))
+            }
+            None if self.view.slides() => self.windows(),
+            None => self.operand([Role::Row, Role::Depth]).map(LeftTensor::Rows),
+        }
+    }
+
+    /// Images `[images, D, H, W, channels]`, and the window.
+    fn windows(&self) -> Result<LeftTensor, String> {
+        let (mut tensor, name) = (self.tensor.clone(), self.view.tensor.name());
+        let words = |error: epilogue_runtime::Error| error.to_string();
+        let (mut images, mut channels, mut axes) = (1_usize, 1_usize, Vec::new());
+        let (mut size, mut stride, mut dilation, mut around) = ([1; 3], [1; 3], [1; 3], [(0, 0); 3]);
+        let count = self.view.indices.iter().filter(|index| matches!(index, Index::Slides(_))).count();
+        for (d, index) in self.view.indices.iter().enumerate() {
+            let Index::Slides(slide) = index else {
+                let range = self.range(index, tensor.shape()[d])?;
+                tensor = tensor.slice(d, range).map_err(words)?;
+                let is_channel = matches!(index, Index::Axis(place) if self.ranges.axes[*place].0 == Role::Depth);
+                let of = if is_channel { &mut channels } else { &mut images };
+                *of = of.saturating_mul(tensor.shape()[d]);
+                continue;
+            };
+            let at = axes.len() + 3_usize.saturating_sub(count);
+            let [outputs, taps] = [slide.output, slide.tap].map(|place| self.ranges.extent_of(place));
+            let reach = Reach::of(slide, [outputs, taps], tensor.shape()[d])
+                .ok_or_else(|| format!("{name} has no element under some of the window"))?;
+            if reach.after > 0 && !slide.zeros[1] {
+                return Err(format!("the window reaches beyond {name}"));
+            }
+            tensor = tensor.slice(d, reach.read).map_err(words)?;
+            (size[at], stride[at], dilation[at]) = (taps, slide.stride, slide.dilation);
+            around[at] = (reach.before, reach.after);
+            axes.push(tensor.shape()[d]);
+        }
+        let mut shape = vec![images, 1, 1, 1, channels];
+        shape[4 - axes.len()..4].copy_from_slice(&axes);
+        let tensor = tensor.reshape(shape).map_err(words)?;
+        Ok(LeftTensor::Patches(tensor, Window::of(size).stride(stride).dilation(dilation).padding_around(around)))
+    }
+
+    /// The matrix of which rows are picked.
+    fn picked(&self) -> Result<DeviceTensor, String> {
+        let mut tensor = self.tensor.clone();
+        let (mut rows, mut columns) = (1_usize, 1_usize);
+        for (d, index) in self.view.indices.iter().enumerate() {
+            let extent = tensor.shape()[d];
+            if matches!(index, Index::Picked(_)) {
+                rows = extent;
+            } else {
+                tensor = tensor.slice(d, self.range(index, extent)?).map_err(|error| error.to_string())?;
+                columns = columns.saturating_mul(tensor.shape()[d]);
+            }
+        }
+        tensor.reshape([rows, columns]).map_err(|error| error.to_string())
+    }
+
+    /// The index of every row.
+    fn index(&self) -> Result<DeviceTensor, String> {
+        let Spread { tensor, places, fixed } = self.of_roles(&[Role::Row])?;
+        let [rows] = roles_of(&places, self.ranges, [Role::Row]);
+        let count = tensor.len();
+        let order: Vec<usize> = fixed.into_iter().chain(rows).collect();
+        let made = tensor.permute(&order).and_then(|tensor| tensor.reshape([count]));
+        made.map_err(|error| error.to_string())
+    }
+
     /// The left or right factor: two roles behind that of the batch.
     ///
     /// # Errors
@@ -114,6 +236,23 @@ impl Seen<'_> {
         made.map_err(|error| error.to_string())
     }
 
+    /// The elements of a dimension that an index reads.
+    fn range(&self, index: &Index, extent: usize) -> Result<Range<usize>, String> {
+        match index {
+            Index::Axis(place) => {
+                let (_, min, extent) = self.ranges.axes[*place];
+                Ok(min..min.saturating_add(extent))
+            }
+            Index::FromZero(place) => Ok(0..self.ranges.extent_of(*place)),
+            Index::At(x) => {
+                let at = self.bound.sizes.value(x).ok().and_then(|at| usize::try_from(at).ok());
+                let at = at.ok_or_else(|| format!("{} is read at an index below 0", self.view.tensor.name()))?;
+                Ok(at..at.saturating_add(1))
+            }
+            Index::Slides(_) | Index::Picked(_) => Ok(0..extent),
+        }
+    }
+
     /// The tensor at its fixed indices, with all axes of these roles: those that it lacks are repeated.
     fn of_roles(&self, roles: &[Role]) -> Result<Spread, String> {
         let words = |error: epilogue_runtime::Error| error.to_string();
@@ -121,24 +260,14 @@ impl Seen<'_> {
         let mut places = Vec::with_capacity(tensor.rank());
         let mut fixed = Vec::new();
         for (d, index) in self.view.indices.iter().enumerate() {
-            let range = match index {
-                Index::Axis(place) => {
-                    let (_, min, extent) = self.ranges.axes[*place];
-                    places.push(Some(*place));
-                    min..min.saturating_add(extent)
-                }
-                Index::FromZero(place) => {
-                    places.push(Some(*place));
-                    0..self.ranges.axes[*place].2
-                }
-                Index::At(x) => {
-                    let at = self.bound.sizes.value(x).ok().and_then(|at| usize::try_from(at).ok());
-                    let at = at.ok_or_else(|| format!("{} is read at an index below 0", self.view.tensor.name()))?;
+            match index {
+                Index::Axis(place) | Index::FromZero(place) => places.push(Some(*place)),
+                Index::At(_) | Index::Slides(_) | Index::Picked(_) => {
                     places.push(None);
                     fixed.push(d);
-                    at..at.saturating_add(1)
                 }
-            };
+            }
+            let range = self.range(index, tensor.shape()[d])?;
             if range != (0..tensor.shape()[d]) {
                 tensor = tensor.slice(d, range).map_err(words)?;
             }
@@ -157,6 +286,28 @@ impl Seen<'_> {
             tensor = tensor.broadcast_to(&shape).map_err(words)?;
         }
         Ok(Spread { tensor, places, fixed })
+    }
+}
+
+/// What a window reads of a dimension, and the zeros around that.
+struct Reach {
+    read: Range<usize>,
+    before: usize,
+    after: usize,
+}
+
+impl Reach {
+    /// `None` if the window is nowhere inside, or never whole.
+    fn of(slide: &Slide<usize>, [outputs, taps]: [usize; 2], extent: usize) -> Option<Self> {
+        let signed = |x: usize| i64::try_from(x).ok();
+        let (stride, dilation, extent) = (signed(slide.stride)?, signed(slide.dilation)?, signed(extent)?);
+        let steps = |count: usize, by: i64| signed(count.checked_sub(1)?)?.checked_mul(by);
+        let last = steps(outputs, stride)?.checked_add(steps(taps, dilation)?)?.checked_add(slide.start)?;
+        let (first, end) = (slide.start.max(0), last.checked_add(1)?.min(extent));
+        let natural = |x: i64| usize::try_from(x).ok();
+        let read = natural(first)?..natural(end)?;
+        let (before, after) = (natural(slide.start.min(0).checked_neg()?)?, natural(last.checked_add(1)? - end)?);
+        (!read.is_empty()).then_some(Self { read, before, after })
     }
 }
 

@@ -130,6 +130,12 @@ impl<E> Builder<E> {
         self.with_problem(|problem| Problem { m, n, k, ..problem })
     }
 
+    /// The extents, and how A is read.
+    #[must_use]
+    pub(crate) fn of_problem(self, problem: Problem) -> Self {
+        self.with_problem(|_| problem)
+    }
+
     /// The number of products, along a leading batch axis.
     #[must_use]
     pub fn batch(self, batch: usize) -> Self {

@@ -46,8 +46,44 @@
 //! | *the order is …* | ask for `Order::Device`, the default |
 //! | *… has axes that don't lie one after another as one* | give that tensor contiguous |
 //!
-//! A factor that is computed, such as a gather or the windows of a convolution, is stored by a kernel before the product,
-//! which `choice()` lists. So it takes memory and time; the windows of a 3 × 3 filter take nine times the image.
+//! Three kinds of left factors are read where they lie, and never stored as a matrix:
+//!
+//! | written as | runs as | needs |
+//! |---|---|---|
+//! | `x.at([n, i * stride + r * dilation - padding, …, c])`, 0 outside by `select`; [`conv2d`](crate::te::ops::conv2d) | the crate's [convolution](crate::gemm::patches()) | up to three axes with windows; channels last, or images and filters are copied into that order first |
+//! | `x.at([index.at([i]), k])` | [picked rows](crate::gemm::Rows::picked) | an index of i32; one that is computed is stored first |
+//! | anything else, such as `relu(x.at([i, k]))` | a matrix, stored by a kernel before | memory, and the time of that kernel |
+//!
+//! ```
+//! use epilogue::te::{self, ops::{self, Convolution}};
+//! use epilogue::{Device, fuse};
+//!
+//! let image = te::placeholder([2, 8, 8, 3], "image"); // [N, H, W, C]
+//! let filter = te::placeholder([4, 3, 3, 3], "filter"); // [K, R, S, C]
+//! let z = ops::conv2d(&image, &filter, Convolution::new().padding([1, 1]).channels_last())?;
+//! let y = te::compute([2, 8, 8, 4], "y", |[n, i, j, f]| epilogue::ops::relu(z.at([n, i, j, f]) - 20.0))?;
+//!
+//! let device = Device::cpu();
+//! let program = fuse::build(&[&y])?.require(&z).build(&device)?;
+//! let (images, filters) = (device.full::<f32>([2, 8, 8, 3], 1.0)?, device.full::<f32>([4, 3, 3, 3], 1.0)?);
+//! let mut ys = device.zeros::<f32>([2, 8, 8, 4])?;
+//! program.run_bound(&[(&image, (&images).into()), (&filter, (&filters).into()), (&y, (&mut ys).into())])?;
+//! assert_eq!(ys.to_vec::<f32>()?[4 * 9], 7.0); // 3 · 3 · 3 in the middle
+//! assert_eq!(program.choice(), "conv2d with y: a convolution, as a product of 128×4×27, f32 × f32");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `choice()` names the kernels that store or copy factors. A convolution in groups of channels stores its windows: they
+//! take as many times the image as the filter has elements.
+//!
+//! [`weights`](crate::fuse::Fused::weights) gives inputs their values for all runs, and packs factors once.
+//! [`require`](crate::fuse::Fused::require) refuses a program in which a contraction is no product.
+//!
+//! # Several products of one factor
+//!
+//! Products of one left factor run as one [`Gemm`](crate::Gemm) with an accumulator each, up to four: the gate of a gated
+//! layer, or queries, keys and values. They need right factors of one type, with the same extents and order of axes.
+//! `choice()` gives the reason for those that stay apart.
 //!
 //! # What is computed with it
 //!

@@ -33,6 +33,11 @@ impl Ran {
         Self { choice: choice.into(), source: Arc::default() }
     }
 
+    /// This with what it computed, for a listing of several.
+    pub(crate) fn of(self, names: &str) -> Self {
+        Self { choice: format!("{names}: {}", self.choice).into(), ..self }
+    }
+
     pub(crate) fn one_after_another(all: &[Self]) -> Self {
         let choices: Vec<&str> = all.iter().map(|ran| &*ran.choice).collect();
         let sources: Vec<&str> = all.iter().map(|ran| &*ran.source).collect();

@@ -55,6 +55,14 @@ pub enum TeError {
     /// An error of the device, or of the compiler of its kernels.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A tensor that [must be a product](crate::fuse::Fused::require) and is none.
+    #[error("{tensor} must be a product: {reason}")]
+    Product {
+        /// The tensor.
+        tensor: String,
+        /// Why it is none, and what would change that.
+        reason: String,
+    },
     /// An internal error: only a mistake of this library can cause it.
     #[error(
         "{what}: this is a mistake of epilogue, not of yours; please report it with the expression and its schedule"

@@ -93,6 +93,9 @@ pub(crate) struct Signature {
     pub(crate) parameters: Vec<Tensor>,
     /// How many of them are read.
     pub(crate) inputs: usize,
+    /// Tensors whose values are known: they follow the arguments of each run.
+    known: Vec<(Tensor, DeviceTensor)>,
+    /// The shapes of all of them.
     shapes: Vec<Vec<Expr>>,
     last: Mutex<Option<Fitting>>,
 }
@@ -106,13 +109,23 @@ struct Fitting {
 
 impl Signature {
     pub(crate) fn new(parameters: &[Tensor], inputs: usize) -> Self {
-        let shapes = parameters.iter().map(Tensor::shape).collect();
-        Self { parameters: parameters.to_vec(), inputs, shapes, last: Mutex::default() }
+        Self::with_known(parameters, inputs, Vec::new())
+    }
+
+    /// A signature with tensors whose values are known.
+    pub(crate) fn with_known(parameters: &[Tensor], inputs: usize, known: Vec<(Tensor, DeviceTensor)>) -> Self {
+        let shapes = parameters.iter().chain(known.iter().map(|(of, _)| of)).map(Tensor::shape).collect();
+        Self { parameters: parameters.to_vec(), inputs, known, shapes, last: Mutex::default() }
+    }
+
+    /// All tensors of a run, in order.
+    fn all(&self) -> impl Iterator<Item = &Tensor> {
+        self.parameters.iter().chain(self.known.iter().map(|(of, _)| of))
     }
 
     /// Checks the arguments of a run.
     pub(in crate::te::auto) fn bind<'a>(
-        &self,
+        &'a self,
         device: &Device,
         arguments: &[&'a Argument<'a>],
     ) -> Result<BoundTensors<'a>, TeError> {
@@ -134,10 +147,11 @@ impl Signature {
             }
             tensors.push(given);
         }
-        if let Some(sizes) = self.known(&tensors) {
+        tensors.extend(self.known.iter().map(|(_, tensor)| tensor));
+        if let Some(sizes) = self.fitting(&tensors) {
             return Ok(BoundTensors { tensors, sizes });
         }
-        for ((parameter, shape), tensor) in self.parameters.iter().zip(&self.shapes).zip(&tensors) {
+        for ((parameter, shape), tensor) in self.all().zip(&self.shapes).zip(&tensors) {
             check_kind(parameter, parameter.dtype(), shape.len(), &GivenShape::from(*tensor))?;
         }
         let sizes = self.sizes(&tensors)?;
@@ -148,7 +162,7 @@ impl Signature {
     }
 
     /// The sizes, if the last run's arguments had the same types, shapes, strides and places in memory.
-    fn known(&self, tensors: &[&DeviceTensor]) -> Option<Sizes> {
+    fn fitting(&self, tensors: &[&DeviceTensor]) -> Option<Sizes> {
         let last = lock(&self.last);
         let fitting = last.as_ref()?;
         let same = |((element, layout), tensor): (&(ElementType, TensorPlace), &&DeviceTensor)| {
@@ -169,7 +183,7 @@ impl Signature {
             }
         }
         let sizes = Sizes(Arc::new(all));
-        for ((parameter, shape), tensor) in self.parameters.iter().zip(&self.shapes).zip(tensors) {
+        for ((parameter, shape), tensor) in self.all().zip(&self.shapes).zip(tensors) {
             for (d, (extent, given)) in shape.iter().zip(tensor.shape()).enumerate() {
                 let needed = sizes.value(extent)?;
                 if usize::try_from(needed) != Ok(*given) {
