@@ -14,6 +14,26 @@ pub enum Real {
 }
 
 impl Real {
+    /// The element types that epilogues read, compute and write. Tensor expressions have more integers.
+    pub const ELEMENTS: [ElementType; 11] = [
+        ElementType::F64,
+        ElementType::F32,
+        ElementType::BF16,
+        ElementType::F16,
+        ElementType::F8E4M3,
+        ElementType::F8E5M2,
+        ElementType::I64,
+        ElementType::I32,
+        ElementType::I8,
+        ElementType::U8,
+        ElementType::Bool,
+    ];
+
+    /// Whether epilogues read, compute and write values of an element type.
+    pub(crate) fn takes(element: ElementType) -> bool {
+        Self::ELEMENTS.contains(&element)
+    }
+
     /// The element type that stores it exactly.
     #[must_use]
     pub const fn element(self) -> ElementType {

@@ -1,7 +1,8 @@
 //! Ready-made operations. Each is a few lines of tensor expressions. Schedule them by hand or with
 //! [`auto`](crate::te::auto).
 //!
-//! Small floating-point types are computed in f32 and rounded once, at the end. 8-bit integers are summed in 32 bits.
+//! Small floating-point types are computed in f32 and rounded once, at the end. Integers of 8 and 16 bits are summed in 32
+//! bits.
 //! Maxima and minima propagate NaN, as in PyTorch.
 //!
 //! Infinities and NaN behave as in PyTorch. A sum or mean with infinities of one sign is that infinity; with both signs
@@ -51,7 +52,7 @@ use crate::te::text::expression;
 fn wide(dtype: DType) -> DType {
     match dtype {
         DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2) => DType::F32,
-        DType::Number(ElementType::I8 | ElementType::U8) | DType::Bool => DType::I32,
+        DType::Number(ElementType::I16 | ElementType::I8 | ElementType::U16 | ElementType::U8) | DType::Bool => DType::I32,
         other @ DType::Number(_) => other,
     }
 }
