@@ -212,12 +212,7 @@ impl Checker<'_> {
     }
 
     /// Whether epilogues have an element type, if one is written.
-    fn takes(
-        &self,
-        site: Site,
-        what: impl FnOnce() -> String,
-        element: Option<ElementType>,
-    ) -> Result<(), TreeError> {
+    fn takes(&self, site: Site, what: impl FnOnce() -> String, element: Option<ElementType>) -> Result<(), TreeError> {
         match element {
             Some(element) if !Real::takes(element) => self.fail(site, Mistake::Element { what: what(), element }),
             _ => Ok(()),

@@ -9,13 +9,13 @@
 use super::{abs, cos, max, min, sin};
 use epilogue_macros::elementwise;
 
-/// The tangent of radians, `sin(x) / cos(x)`: 4 ULP, also of large arguments; NaN of infinities.
+/// The tangent of radians, `sin(x) / cos(x)`: 5 ULP, also of large arguments; NaN of infinities.
 #[elementwise]
 pub fn tan(x: f32) -> f32 {
     sin(x) / cos(x)
 }
 
-/// The angle of the point `(x, y)` in radians, from -π to π, as C's `atan2`: 4 ULP. Zeros and infinities count by their
+/// The angle of the point `(x, y)` in radians, from -π to π, as C's `atan2`: 3 ULP. Zeros and infinities count by their
 /// signs, so `atan2(-0.0, -1.0)` is -π; NaN if either is NaN.
 ///
 /// The arc tangent is a quotient of polynomials (Moshier, Cephes, `atan`). A multiple of π is a sum of two numbers, of

@@ -4,7 +4,31 @@ use std::fmt;
 
 use crate::ElementType;
 
-/// The type of a scalar.
+/// The type of a scalar: of a tensor's elements, and of an expression.
+///
+/// | types | arithmetic | overflow |
+/// |---|---|---|
+/// | f64, f32 | in the type | to infinity |
+/// | f16, bf16 | in f32, rounded to the type after every operation | to infinity |
+/// | f8e4m3, f8e5m2 | in f32, rounded to the type after every operation | to the largest finite number |
+/// | i64, i32, i16, i8 | exact | wraps |
+/// | u64, u32, u16, u8 | exact | wraps, also below 0 |
+/// | bool | `and`, `or`, `not`, comparisons, choices | |
+///
+/// All devices give the same integers:
+///
+/// - A quotient is rounded down ([`floor_div`](super::Expr::floor_div), the operator `/`) or cut toward zero
+///   ([`trunc_div`](super::Expr::trunc_div)). The least integer divided by -1 wraps to itself.
+/// - If a divisor is 0, the run fails with [`DataError::DivisionByZero`](crate::DataError::DivisionByZero).
+/// - A shift by a negative number, or by no fewer places than the type has bits, gives 0. To the right, a negative
+///   integer gives -1.
+/// - A [cast](super::Expr::cast) among integers keeps the low bits. From a number with a fraction, it cuts toward zero, and
+///   stops at the least and the greatest integer of the type; NaN becomes 0.
+/// - Two types don't mix: convert one. A literal number takes the other operand's type, which must hold it.
+///
+/// Totals overflow as other sums do. [`ops::sum`](super::ops::sum) adds integers of 8 and 16 bits in i32, and
+/// [`ops::sum_as`](super::ops::sum_as) adds in the type that you ask for. In a reduction of your own, convert the elements:
+/// `te::sum(x.at([i, k]).cast(ElementType::I64), [k])`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     /// A truth value.
@@ -97,6 +121,14 @@ impl DType {
                 })
             }
             Self::Number(_) => None,
+        }
+    }
+
+    /// The least and the greatest value of an integer type or of `Bool`.
+    pub(crate) fn least_and_greatest(self) -> Option<(i128, i128)> {
+        match self {
+            Self::U64 => Some((0, u64::MAX.into())),
+            _ => self.range().map(|(least, greatest)| (least.into(), greatest.into())),
         }
     }
 

@@ -104,7 +104,7 @@ impl Operands {
             "is_finite" => pointwise(&|x, _, _| x.is_finite()),
             "tan" => pointwise(&|x, _, _| x.tan()),
             "atan2" => pointwise(&|x, y, _| y.atan2(x)),
-            "sum" => total(&|x| te::sum(x, [k])),
+            "sum" => te::ops::sum_as(&self.tensors[0], 0, line.to).map(Some),
             "least" => total(&|x| te::min(x, [k])),
             "greatest" => total(&|x| te::max(x, [k])),
             "parity" => {
@@ -172,7 +172,9 @@ fn check(of: ElementType, line: &Line, wanted: &[u64], got: &DeviceTensor, what:
     for (place, (got, wanted)) in got.iter().zip(wanted).enumerate() {
         let same = match line.operation {
             "tan" | "atan2" => is_near(of, *got, f64::from_bits(*wanted)),
-            _ if line.to.is_float() => got == wanted || value(line.to, *got).is_nan() && value(line.to, *wanted).is_nan(),
+            _ if line.to.is_float() => {
+                got == wanted || value(line.to, *got).is_nan() && value(line.to, *wanted).is_nan()
+            }
             _ => got == wanted,
         };
         assert!(same, "{what}[{place}]: {got:x}, not {wanted:x}");
@@ -213,6 +215,56 @@ fn run(device: &Device, of: ElementType, given: &Operands, line: &Line, orders: 
         kernel.run(&arguments).unwrap_or_else(|error| panic!("{what}: {error}"));
         drop(arguments);
         check(of, line, &wanted, &made, &what);
+    }
+}
+
+/// What an expression of these types is refused for.
+fn refusal(x: Expr) -> String {
+    te::compute([4], "y", |[_]| x).map(|_| ()).expect_err("a mistake was accepted").to_string()
+}
+
+#[test]
+fn other_operands_are_refused() {
+    let of = |element| te::placeholder_of(element, [4], "x").at([1]);
+    let refused = |x: Expr, why: &str| assert_eq!(refusal(x), why);
+    refused(of(ElementType::F32) & 1.0, "`BitAnd` takes no operand of type f32");
+    refused(of(ElementType::F32) << 1.0, "`Shl` takes no operand of type f32");
+    refused(of(ElementType::F32).trunc_div(2.0), "`FloorDiv` takes no operand of type f32");
+    refused(!of(ElementType::F32), "`not` takes no operand of type f32");
+    refused(of(ElementType::U16).tan(), "`tan` takes no operand of type u16");
+    for (element, literal) in [(ElementType::U64, -1i64), (ElementType::U32, 1 << 32), (ElementType::I16, 1 << 15)] {
+        let x = of(element) + literal;
+        assert!(
+            refusal(x).contains(&format!("{literal} is not a value of type {element}")),
+            "{}",
+            refusal(of(element) + literal)
+        );
+    }
+    let large = of(ElementType::U64) + u64::MAX;
+    assert!(te::compute([4], "y", |[_]| large).is_ok());
+    assert!(te::ops::sum_as(&te::placeholder([4], "x"), 0, DType::Bool).is_err());
+}
+
+/// A divisor of 0 that is data ends the run with an error, on every device and in every type.
+#[test]
+fn a_divisor_of_zero_is_reported() {
+    let emulated = testing::compiler("a_divisor_of_zero_is_reported").map(|_| Device::emulated(Arch::SM_80).unwrap());
+    for device in [Some(Device::cpu()), emulated].into_iter().flatten() {
+        for of in [ElementType::U64, ElementType::U32, ElementType::I16] {
+            let x = te::placeholder_of(of, [2], "x");
+            for (name, by) in [("down", Expr::floor_div as fn(&Expr, Expr) -> Expr), ("cut", Expr::trunc_mod)] {
+                let y = te::compute([2], name, |[i]| by(&Expr::constant(7.0, of.into()), x.at([i]))).unwrap();
+                let given = device.tensor_from_bytes(of, &bytes(of, &[3, 0]), [2]).unwrap();
+                let mut made = device.zeros_of(of, [2]).unwrap();
+                let kernel = te::auto::build(&[&y]).unwrap().build(&device).unwrap();
+                let ran = kernel.run_bound(&[(&x, (&given).into()), (&y, (&mut made).into())]);
+                // A GPU reports it where the result is read.
+                let failed = ran
+                    .map_err(|error| error.to_string())
+                    .and_then(|()| made.to_bytes().map(drop).map_err(|error| error.to_string()));
+                assert!(failed.as_ref().is_err_and(|error| error.contains("zero")), "{name} of {of}: {failed:?}");
+            }
+        }
     }
 }
 

@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn what_cannot_be_taken_is_refused() {
         let cpu = Device::cpu();
-        let refused = cpu.share_safetensors(&Arc::new(file(&[("counts", Dtype::U16, &[1], &[0, 1])], 0))).unwrap_err();
+        let refused = cpu.share_safetensors(&Arc::new(file(&[("counts", Dtype::F8_E8M0, &[1], &[0])], 0))).unwrap_err();
         let expected =
-            "safetensors' U16 (of tensor `counts`) is not an element type of this library, which has f64, f32";
+            "safetensors' F8_E8M0 (of tensor `counts`) is not an element type of this library, which has f64, f32";
         assert!(refused.to_string().starts_with(expected), "{refused}");
         let odd = Arc::new(file(&[("x", Dtype::F32, &[1], &[0; 4])], 2));
         let refused = cpu.share_safetensors(&odd).unwrap_err();

@@ -185,9 +185,9 @@ impl Printer<'_> {
                 && (mode == ArithmeticMode::Value || dtype != DType::I64 || !DType::I32.holds(value)) =>
             {
                 match value {
-                i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
-                _ => format!("{value}LL"),
-            }
+                    i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
+                    _ => format!("{value}LL"),
+                }
             }
             _ if value == i64::from(i32::MIN) => "(-2147483647 - 1)".to_owned(),
             DType::Number(_) => value.to_string(),

@@ -18,6 +18,20 @@ use crate::te::error::{ExpressionError, TeError};
 ///
 /// Operations nest up to 640 deep. An expression that nests deeper is refused where it is used
 /// ([`ExpressionError::Nested`]).
+///
+/// | operations | of |
+/// |---|---|
+/// | `+`, `-`, `*`, `min`, `max`, `sign` | all numbers |
+/// | `/` | floating-point numbers; of integers it is `floor_div` |
+/// | `floor_div`, `floor_mod` (`%`), `trunc_div`, `trunc_mod` | integers |
+/// | `&`, `\|`, `^`, `!`, `<<`, `>>` (`bit_and`, …, `shift_right`) | integers; without shifts, also truth values |
+/// | `less`, `less_equal`, `greater`, `greater_equal`, `equal`, `not_equal` | all; the result is a truth value |
+/// | `and`, `or`, `!`, `select` | truth values |
+/// | `trunc`, `is_nan`, `is_infinite`, `is_finite` | all numbers |
+/// | `tan`, `atan2`, and the functions of [`ops`](crate::ops) | floating-point numbers |
+/// | `cast` | all |
+///
+/// [`DType`] says how each type overflows.
 #[derive(Clone)]
 pub struct Expr(pub(crate) Arc<Node>);
 

@@ -48,7 +48,7 @@ def held(values, dtype):
 def pairs_of(some, dtype):
     """Some numbers, each with several others."""
     x = np.array(some, DTYPES[dtype])
-    turns = [0, 1, 4, 9]
+    turns = [0, 1, 4, 9, -2]
     return np.concatenate([x for _ in turns]), np.concatenate([np.roll(x, by) for by in turns])
 
 

@@ -173,9 +173,7 @@ impl ops::Not for Expr {
         match (self.error(), self.dtype()) {
             (Some(error), _) => Self::invalid(error),
             (None, DType::Bool) => Self::new(DType::Bool, Kind::Not(self)),
-            (None, dtype) if dtype.is_integer() => {
-                Self::binary(Binary::BitXor, self, Self::wrapped(-1, dtype))
-            }
+            (None, dtype) if dtype.is_integer() => Self::binary(Binary::BitXor, self, Self::wrapped(-1, dtype)),
             (None, given) => Self::invalid(ExpressionError::OperandType { operation: "not".to_owned(), given }.into()),
         }
     }

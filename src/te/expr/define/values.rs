@@ -11,15 +11,16 @@ impl Expr {
     /// divided by -1 wraps to itself.
     ///
     /// ```
-    /// use epilogue::ElementType;
-    /// use epilogue::te::{self, Target};
+    /// use epilogue::{Device, ElementType, te};
     ///
     /// let x = te::placeholder_of(ElementType::I32, [4], "x");
     /// let y = te::compute([4], "y", |[i]| x.at([i]).trunc_div(2))?;
-    /// let kernel = te::auto([&y])?;
-    /// let device = epilogue::Device::cpu();
-    /// let x = device.tensor(&[-3i32, -2, 2, 3], [4])?;
-    /// assert_eq!(kernel.run(&[&x])?[0].to_vec::<i32>()?, [-1, -1, 1, 1]);
+    /// let device = Device::cpu();
+    /// let kernel = te::auto::build(&[&y])?.build(&device)?;
+    /// let given = device.tensor(&[-3i32, -2, 2, 3], [4])?;
+    /// let mut made = device.zeros::<i32>([4])?;
+    /// kernel.run_bound(&[(&x, (&given).into()), (&y, (&mut made).into())])?;
+    /// assert_eq!(made.to_vec::<i32>()?, [-1, -1, 1, 1]); // `floor_div` gives -2, -1, 1, 1
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -47,8 +48,7 @@ impl Expr {
             return (down, rest, Self::invalid(error));
         }
         let dtype = down.dtype();
-        let differ =
-            if dtype.is_unsigned() { Self::truth(false) } else { self.less(0).not_equal(by.less(0)) };
+        let differ = if dtype.is_unsigned() { Self::truth(false) } else { self.less(0).not_equal(by.less(0)) };
         (down, rest, differ)
     }
 

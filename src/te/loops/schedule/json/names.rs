@@ -99,7 +99,10 @@ mod tests {
         fn all<T: Named>() -> String {
             T::all().map(Named::name).collect::<Vec<_>>().join(" ")
         }
-        assert_eq!(all::<Binary>(), "add sub mul div floor_div floor_mod min max lt le gt ge eq ne and or bit_and bit_or bit_xor shl shr");
+        assert_eq!(
+            all::<Binary>(),
+            "add sub mul div floor_div floor_mod min max lt le gt ge eq ne and or bit_and bit_or bit_xor shl shr"
+        );
         assert_eq!(all::<AxisKind>(), "data thread reduce ordered");
         assert_eq!(all::<LoopKind>(), "serial parallel vectorized unrolled");
         let ops = "neg abs exp exp2 log log2 log1p sqrt rsqrt recip tanh erf sin cos floor ceil round add sub mul div";
