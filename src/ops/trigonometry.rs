@@ -1,10 +1,6 @@
 //! Trigonometric functions that are made of others.
 
-#![expect(
-    clippy::excessive_precision,
-    clippy::approx_constant,
-    reason = "f64 arithmetic uses all digits; a constant of `std::f32` has only those of f32"
-)]
+#![expect(clippy::excessive_precision, reason = "f64 arithmetic uses all digits")]
 
 use super::{abs, cos, max, min, sin};
 use epilogue_macros::elementwise;

@@ -149,7 +149,7 @@ impl DType {
     pub(crate) const fn narrow_range(self) -> Option<(i64, i64)> {
         match self {
             Self::Bool | Self::I32 | Self::I64 => None,
-            _ => self.range(),
+            Self::Number(_) => self.range(),
         }
     }
 

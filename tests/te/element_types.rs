@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use epilogue::evt::{BroadcastClass, TreeBuilder, Types};
 use epilogue::te::auto::Order;
 use epilogue::te::{self, DType, Expr, TeError, Tensor};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
@@ -243,6 +244,24 @@ fn other_operands_are_refused() {
     let large = of(ElementType::U64) + u64::MAX;
     assert!(te::compute([4], "y", |[_]| large).is_ok());
     assert!(te::ops::sum_as(&te::placeholder([4], "x"), 0, DType::Bool).is_err());
+}
+
+/// Epilogues and products have fewer types: what they lack is refused before anything is planned.
+#[test]
+fn epilogues_refuse_the_types_that_they_lack() {
+    let tree = |element| {
+        let mut builder = TreeBuilder::new("f", file!());
+        let accumulator = builder.accum("accum");
+        builder.output("d", accumulator, BroadcastClass::Tensor, element);
+        builder.finish()
+    };
+    let refused = |element, of| tree(element).validate(Types::new(of, of)).expect_err("a mistake").to_string();
+    for element in [ElementType::I16, ElementType::U16, ElementType::U32, ElementType::U64] {
+        let output = refused(Some(element), ElementType::F32);
+        assert!(output.contains(&format!("`d` is {element}, and epilogues take f64, f32, bf16,")), "{output}");
+        let operands = refused(None, element);
+        assert!(operands.contains("operands of products are f64, f32, bf16,"), "{operands}");
+    }
 }
 
 /// A divisor of 0 that is data ends the run with an error, on every device and in every type.

@@ -93,7 +93,7 @@ impl Library {
         match dtype {
             DType::Bool => format!("({element} != 0)"),
             _ if dtype.is_unsigned() && dtype.held() == Held::I64 => format!("((long long){element})"),
-            _ => element,
+            DType::Number(_) => element,
         }
     }
 
