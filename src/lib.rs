@@ -192,6 +192,7 @@ pub use epilogue_runtime::{
 };
 
 pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Seed, Unborrowed, Unset};
+pub use crate::expr::EpilogueElement;
 pub use crate::gemm::{Error, Gemm};
 pub use crate::tuning::Tuning;
 

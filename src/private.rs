@@ -1,6 +1,6 @@
 //! Items that the macros' expansion calls. They are not part of the public interface.
 
-use crate::{Element, ElementType};
+use crate::{ElementType, EpilogueElement};
 
 /// The larger of two call depths. The depth of an `#[elementwise]` function is one more than that of its deepest
 /// callee, evaluated at compile time. So a function that calls itself, even through others, is a compile error, not a
@@ -12,8 +12,8 @@ pub const fn deeper(a: u32, b: u32) -> u32 {
 
 /// `x.cast::<T>()` on the host: rounds to `T` and back, integers and narrow floats saturating.
 #[must_use]
-pub fn cast<T: Element>(x: f32) -> f32 {
-    round(T::TYPE, x)
+pub fn cast<T: EpilogueElement>(x: f32) -> f32 {
+    round(T::ELEMENT, x)
 }
 
 /// `reduction_op(x, axis, Any)` and `All`, for one element.

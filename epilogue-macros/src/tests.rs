@@ -127,7 +127,7 @@ fn an_epilogue() {
                     .parameter(
                         "c",
                         ::epilogue::evt::ParameterClass::Tensor,
-                        ::core::option::Option::Some(<bf16 as ::epilogue::Element>::TYPE),
+                        ::core::option::Option::Some(<bf16 as ::epilogue::EpilogueElement>::ELEMENT),
                     );
                 let v2 = builder
                     .at(4, 63)
@@ -333,7 +333,7 @@ fn the_closure_form() {
                             "d",
                             v2,
                             ::epilogue::evt::BroadcastClass::Tensor,
-                            ::core::option::Option::Some(<f16 as ::epilogue::Element>::TYPE),
+                            ::core::option::Option::Some(<f16 as ::epilogue::EpilogueElement>::ELEMENT),
                         );
                     builder.finish()
                 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::ElementType;
 use crate::expr::identifier::LONGEST_NAME;
-use crate::expr::{Body, ExprNode, Expression, Function, Op};
+use crate::expr::{Body, ExprNode, Expression, Function, Op, Real};
 
 /// The kind of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +209,7 @@ impl Checker<'_> {
                 if *to == ElementType::Bool {
                     return self.fail(data.site, Mistake::CastToBool { what: self.describe(*x) });
                 }
+                self.takes(data.site, || "the type of a cast".to_owned(), Some(*to))?;
                 self.numbers(data.site, "cast", &[*x], facts)?;
                 Ok(Fact::number(class))
             }
@@ -225,6 +226,14 @@ impl Checker<'_> {
             return Ok(());
         }
         self.fail(site, Mistake::Arity { function: function.to_owned(), needed, given })
+    }
+
+    /// Whether epilogues have an element type, if one is written.
+    fn takes(&self, site: Site, what: impl FnOnce() -> String, element: Option<ElementType>) -> Result<(), TreeError> {
+        match element {
+            Some(element) if !Real::takes(element) => self.fail(site, Mistake::Element { what: what(), element }),
+            _ => Ok(()),
+        }
     }
 
     /// The element type of a parameter.
@@ -320,7 +329,9 @@ impl Checker<'_> {
                 return self.fail(parameter.site, Mistake::TensorMutNotReturned { name: parameter.name });
             }
             let real = self.types.real();
-            match parameter.element.resolved(real) {
+            let element = parameter.element.resolved(real);
+            self.takes(parameter.site, || format!("`{}`", parameter.name), element)?;
+            match element {
                 Some(element) if parameter.class == ParameterClass::Scalar && element != real.element() => {
                     let mistake = Mistake::ScalarElement { name: parameter.name, element, real };
                     return self.fail(parameter.site, mistake);
@@ -336,6 +347,7 @@ impl Checker<'_> {
         }
         let mut returned = HashSet::new();
         for output in &self.tree.outputs {
+            self.takes(output.site, || format!("`{}`", output.name), output.element.resolved(self.types.real()))?;
             if !returned.insert(output.name) {
                 return self.fail(output.site, Mistake::DuplicateName { name: output.name });
             }
@@ -484,6 +496,9 @@ fn expression_node(
         ExprNode::Call(callee, operands) => (callee.name(), callee.parameters().len(), operands.as_slice(), None),
         ExprNode::Cast(ElementType::Bool, _) => {
             return Err("`cast` rounds numbers, and bool is not a type of numbers".to_owned());
+        }
+        ExprNode::Cast(element, _) if !Real::takes(*element) => {
+            return Err(format!("it casts to {element}, which is a type of tensor expressions only"));
         }
         ExprNode::Cast(_, x) => ("cast", 1, std::slice::from_ref(x), None),
     };

@@ -384,6 +384,17 @@ pub enum Mistake {
         /// The arithmetic type.
         real: Real,
     },
+    /// An element type that only tensor expressions have.
+    #[error(
+        "{what} is {element}, and epilogues take f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8 and bool; convert \
+         it before or after the product, as a tensor expression"
+    )]
+    Element {
+        /// What has it.
+        what: String,
+        /// The element type.
+        element: ElementType,
+    },
     /// Element types of A, B and the accumulator that don't go together.
     #[error("A is {a}, B is {b} and the accumulator {accumulator}; {reason}")]
     OperandTypes {

@@ -10,7 +10,7 @@ use super::{
     Tree, TreeBuilder,
 };
 use crate::ElementType;
-use crate::expr::{Function, Logic, Op};
+use crate::expr::{Function, Logic, Op, Real};
 use crate::ops;
 
 /// A sequence of choices.
@@ -85,7 +85,7 @@ impl Default for Profile {
             chance: false,
             bits: false,
             accumulators: 3,
-            elements: &ElementType::ALL,
+            elements: &Real::ELEMENTS,
         }
     }
 }
@@ -96,7 +96,7 @@ const ACCUMULATORS: [&str; 4] = ["accum", "gate", "switch", "expf"];
 const VALUES: [&str; 6] = ["x", "d", "exp", "x", "register", "accum"];
 const OUTPUTS: [&str; 4] = ["out", "z", "float", "reduction"];
 
-fn unary() -> [&'static Function; 28] {
+fn unary() -> [&'static Function; 29] {
     [
         ops::relu::function(),
         ops::tanh::function(),
@@ -118,6 +118,7 @@ fn unary() -> [&'static Function; 28] {
         ops::erf::function(),
         ops::sin::function(),
         ops::cos::function(),
+        ops::tan::function(),
         ops::floor::function(),
         ops::ceil::function(),
         ops::round::function(),

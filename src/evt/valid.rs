@@ -33,7 +33,11 @@ impl Types {
     /// Whether the types go together, on any device; if not, the allowed ones.
     pub(crate) fn check(self) -> Result<(), &'static str> {
         let Self { a, b, .. } = self;
-        if a == ElementType::Bool || b == ElementType::Bool {
+        if !Real::takes(a) || !Real::takes(b) {
+            Err(
+                "operands of products are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8 or u8; convert others first, as a tensor expression",
+            )
+        } else if a == ElementType::Bool || b == ElementType::Bool {
             Err("operands are numbers")
         } else if (a == ElementType::F64) != (b == ElementType::F64) {
             Err("both operands are f64 or neither is")

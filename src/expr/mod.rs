@@ -13,4 +13,4 @@ mod real;
 pub use function::{Body, ExprId, ExprNode, Expression, Function, FunctionBuilder, MOST_OPERATIONS};
 pub use number::{Condition, Number, Operand};
 pub use op::{Logic, Op};
-pub use real::Real;
+pub use real::{EpilogueElement, Real};

@@ -2,7 +2,27 @@
 
 use std::fmt;
 
-use crate::ElementType;
+use half::{bf16, f16};
+
+use crate::{Element, ElementType, f8e4m3, f8e5m2};
+
+/// A Rust type for the elements that epilogues read, compute and write. Tensor expressions have more
+/// [element types](Element).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type of epilogues",
+    label = "no element type of epilogues",
+    note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8 and bool"
+)]
+pub trait EpilogueElement: Element {
+    /// The element type that this Rust type holds.
+    const ELEMENT: ElementType;
+}
+
+macro_rules! elements {
+    ($($rust:ty),*) => { $(impl EpilogueElement for $rust { const ELEMENT: ElementType = <$rust as Element>::TYPE; })* };
+}
+
+elements!(f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8, bool);
 
 /// The type of an epilogue's arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,6 +34,26 @@ pub enum Real {
 }
 
 impl Real {
+    /// The element types that epilogues read, compute and write. Tensor expressions have more integers.
+    pub const ELEMENTS: [ElementType; 11] = [
+        ElementType::F64,
+        ElementType::F32,
+        ElementType::BF16,
+        ElementType::F16,
+        ElementType::F8E4M3,
+        ElementType::F8E5M2,
+        ElementType::I64,
+        ElementType::I32,
+        ElementType::I8,
+        ElementType::U8,
+        ElementType::Bool,
+    ];
+
+    /// Whether epilogues read, compute and write values of an element type.
+    pub(crate) fn takes(element: ElementType) -> bool {
+        Self::ELEMENTS.contains(&element)
+    }
+
     /// The element type that stores it exactly.
     #[must_use]
     pub const fn element(self) -> ElementType {

@@ -15,7 +15,7 @@ use crate::ElementType;
 use crate::evt::{
     Axis as ReducedAxis, BroadcastClass, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, Tree, TreeBuilder,
 };
-use crate::expr::{Logic, Op};
+use crate::expr::{Logic, Op, Real};
 use crate::te::DType;
 use crate::te::arith::{equal, simplify};
 use crate::te::auto::{computed, inlined, is_size, parts, read_type};
@@ -489,6 +489,7 @@ impl<'a> Making<'a> {
         let name = name.ok_or_else(|| unknown("so many tensors"))?;
         let node = self.builder.parameter(name, class, element);
         let value = match element {
+            Some(element) if !Real::takes(element) => return Err(self.other_type(&DType::Number(element))),
             Some(element) if !element.is_float() => Value::Integer(self.builder.integer(node)),
             // What an f64 holds, an epilogue in f32 doesn't.
             Some(ElementType::F64) if self.real != ElementType::F64 => {
@@ -530,6 +531,7 @@ fn operation(op: Binary) -> Option<Op> {
         Binary::Eq => Op::Eq,
         Binary::Ne => Op::Ne,
         Binary::FloorDiv | Binary::FloorMod | Binary::And | Binary::Or => return None,
+        Binary::BitAnd | Binary::BitOr | Binary::BitXor | Binary::Shl | Binary::Shr => return None,
     })
 }
 

@@ -34,7 +34,7 @@
 //!
 //! | what | operations in [`te::ops`](crate::te::ops) |
 //! |---|---|
-//! | reductions | `sum`, `prod`, `mean`, `var`, `std`, `norm`, `max`, `min`, `argmax`, `argmin`, `all`, `any`, `logsumexp` |
+//! | reductions | `sum`, `sum_as` (in another type), `prod`, `mean`, `var`, `std`, `norm`, `max`, `min`, `argmax`, `argmin`, `all`, `any`, `logsumexp` |
 //! | normalisations | `softmax`, `log_softmax`, `layer_norm`, `rms_norm`, `group_norm`, `instance_norm` |
 //! | by index | `take_along` (PyTorch's `gather`), `one_hot`, `pad` (constant, edge, reflect), `cross_entropy` |
 //! | scans | `cumsum`, `cumprod`, `linear_recurrence`, `selective_scan`, `selective_scan_output` |
@@ -80,6 +80,32 @@
 //! A reduction is [`sum`](crate::te::sum()), [`prod`](crate::te::prod), [`max`](crate::te::max), [`min`](crate::te::min),
 //! [`all`](crate::te::all) or [`any`](crate::te::any), or one that you make from a function of two values
 //! ([`comm_reducer`](crate::te::comm_reducer), [`tuple_reducer`](crate::te::tuple_reducer)).
+//!
+//! # Types
+//!
+//! Elements are floating-point numbers (f64, f32, f16, bf16, f8e4m3, f8e5m2), integers of 8 to 64 bits with and without a
+//! sign, or truth values. Two types don't mix; [`cast`](crate::te::Expr::cast) converts. [`DType`](crate::te::DType) says
+//! how each type overflows, and [`Expr`](crate::te::Expr) lists the operations. All devices give the same integers.
+//!
+//! ```
+//! use epilogue::{Device, ElementType, te};
+//!
+//! // Colours, 10 bits each in a u32, to numbers from 0 to 1.
+//! let n = te::var("n");
+//! let packed = te::placeholder_of(ElementType::U32, [n], "packed");
+//! let colours = te::compute((n, 3), "colours", |[i, c]| {
+//!     let bits = packed.at([i]) >> (c * 10).cast(ElementType::U32) & 0x3ff;
+//!     bits.cast(ElementType::F32) / 1023.0
+//! })?;
+//!
+//! let device = Device::cpu();
+//! let kernel = te::auto::build(&[&colours])?.build(&device)?;
+//! let given = device.tensor(&[0x3ffu32, 0x3ff << 10 | 0x3ff << 20], [2])?;
+//! let mut made = device.zeros::<f32>([2, 3])?;
+//! kernel.run_bound(&[(&packed, (&given).into()), (&colours, (&mut made).into())])?;
+//! assert_eq!(made.to_vec::<f32>()?, [1.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Shapes that are known when it runs
 //!

@@ -7,6 +7,7 @@ use half::{bf16, f16};
 
 use super::scalar::Scalar;
 use crate::ElementType;
+use crate::expr::Real;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, to_odd};
 use crate::simd::{Float, Vectorised, dispatch};
 
@@ -167,8 +168,8 @@ fn fp8(x: f64, least: i64, mantissa: i64, largest: u8, nan: u8) -> u8 {
     magnitude | ((bits >> 56) as u8 & 0x80)
 }
 
-// The macro below has a wildcard arm, so this makes sure that it has an arm for every element type.
-const _: () = assert!(ElementType::ALL.len() == 11, "a new element type needs an arm in `with_stored`");
+// The macro below has a wildcard arm, so this makes sure that it has an arm for every element type of epilogues.
+const _: () = assert!(Real::ELEMENTS.len() == 11, "a new element type needs an arm in `with_stored`");
 
 /// Evaluates `$call` with `$stored` as the Rust type of `$element`.
 macro_rules! with_stored {
@@ -448,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_cast_is_a_store_and_a_load() {
-        for element in ElementType::ALL {
+        for element in Real::ELEMENTS {
             for x in [0.0f32, -0.0, 1.3, -77.7, 1e6, 1e-6, 3e38, f32::INFINITY, f32::NEG_INFINITY] {
                 let mut rounded = [0.0];
                 f32::round_to(element, &mut rounded, &[x]);

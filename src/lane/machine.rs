@@ -175,6 +175,7 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
             (Operation::Not, &[(_, Typed::Integer(a))]) => Typed::Mask(self.is_zero(a)),
             (Operation::And, &[a, b]) => self.bitwise(Binary::And, a, b),
             (Operation::Or, &[a, b]) => self.bitwise(Binary::Or, a, b),
+            (Operation::Xor, &[a, b]) => self.bitwise(Binary::Xor, a, b),
             (Operation::Round(element), &[(of, a)]) => {
                 let a = self.bits(of, a);
                 if element.is_float() {
@@ -255,9 +256,10 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
         if of.is_float() {
             return Some(match element {
                 ElementType::I32 => Typed::Integer(body.truncated(a)),
-                ElementType::I8 | ElementType::U8 => {
+                ElementType::I16 | ElementType::I8 | ElementType::U16 | ElementType::U8 => {
                     let integer = body.truncated(a);
-                    let (low, high) = if element == ElementType::I8 { (-128, 127) } else { (0, 255) };
+                    let most = 1 << (8 * element.size());
+                    let (low, high) = if element.is_unsigned() { (0, most - 1) } else { (-most / 2, most / 2 - 1) };
                     Typed::Integer(body.hold_i32(integer, low, high))
                 }
                 _ => Typed::Float(body.rounded(element, a)?),
@@ -266,13 +268,14 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
         Some(match element {
             ElementType::F32 => Typed::Float(body.unary(Unary::Float, a)),
             ElementType::I32 => Typed::Integer(a),
-            ElementType::I8 => {
-                let high = body.unary(Unary::ShiftLeft(24), a);
-                Typed::Integer(body.unary(Unary::ShiftSigned(24), high))
+            ElementType::I16 | ElementType::I8 => {
+                let beyond = 32 - 8 * element.size() as u8;
+                let high = body.unary(Unary::ShiftLeft(beyond), a);
+                Typed::Integer(body.unary(Unary::ShiftSigned(beyond), high))
             }
-            ElementType::U8 => {
-                let byte = body.integer(0xff);
-                Typed::Integer(body.binary(Binary::And, a, byte))
+            ElementType::U16 | ElementType::U8 => {
+                let low = body.integer((1 << (8 * element.size())) - 1);
+                Typed::Integer(body.binary(Binary::And, a, low))
             }
             // 16-bit floats would be rounded twice.
             _ => return None,

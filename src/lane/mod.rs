@@ -29,8 +29,9 @@ mod tests;
 pub(crate) enum Class {
     F32,
     F64,
-    /// Also 8-bit integers, within their range.
+    /// Also integers of 8 and 16 bits, within their range.
     I32,
+    /// Also u32, within its range, and u64, by its bits.
     I64,
 }
 
@@ -65,10 +66,19 @@ pub(crate) enum Operation {
     FloorDiv,
     /// The remainder of that quotient.
     FloorMod,
-    /// Both truth values hold.
+    /// Both truth values hold; of other integers, the bits that both have.
     And,
-    /// A truth value holds.
+    /// A truth value holds; of other integers, the bits that either has.
     Or,
+    /// The bits that one of two integers has, and not both.
+    Xor,
+    /// An integer times 2 to the power of another. By a negative number, or by as many places as there are bits, it is 0.
+    ShiftLeft,
+    /// An integer divided by 2 to the power of another, rounded down. By a negative number, or by as many places as there
+    /// are bits, only the sign is left.
+    ShiftRight,
+    /// That of integers without a sign.
+    ShiftUnsigned,
     /// The truth value does not hold.
     Not,
     /// The operand, of any class, is not 0.
@@ -85,7 +95,14 @@ impl Operation {
     pub(crate) const fn arity(self) -> usize {
         match self {
             Self::Apply(op) => op.arity(),
-            Self::FloorDiv | Self::FloorMod | Self::And | Self::Or => 2,
+            Self::FloorDiv
+            | Self::FloorMod
+            | Self::And
+            | Self::Or
+            | Self::Xor
+            | Self::ShiftLeft
+            | Self::ShiftRight
+            | Self::ShiftUnsigned => 2,
             Self::Not | Self::Truth | Self::Cast(_) | Self::Round(_) | Self::Copy => 1,
         }
     }

@@ -61,7 +61,7 @@ trait Integer: Scalar {
 }
 
 macro_rules! integers {
-    ($($ty:ty),*) => {$(
+    ($($ty:ty: $unsigned:ty),*) => {$(
         impl Integer for $ty {
             fn compute(operation: Operation, to: &mut [Self], operands: &[Lanes<'_>]) -> Result<(), DataError> {
                 let operand = |i: usize| Self::slice(operands[i.min(operands.len() - 1)]);
@@ -86,6 +86,20 @@ macro_rules! integers {
                     Operation::Apply(Op::Neg) => map(to, x, Self::wrapping_neg),
                     Operation::And => zip(to, x, y, |x, y| x & y),
                     Operation::Or => zip(to, x, y, |x, y| x | y),
+                    Operation::Xor => zip(to, x, y, |x, y| x ^ y),
+                    // A negative number of places is a large one without its sign. The shift itself is masked, so that it is
+                    // compiled to vectors.
+                    Operation::ShiftLeft => zip(to, x, y, |x: Self, y| {
+                        let shifted = x.wrapping_shl(y as u32);
+                        if (y as $unsigned) < <$unsigned>::BITS as $unsigned { shifted } else { 0 }
+                    }),
+                    Operation::ShiftRight => zip(to, x, y, |x: Self, y| {
+                        x >> (y as $unsigned).min(<$unsigned>::BITS as $unsigned - 1)
+                    }),
+                    Operation::ShiftUnsigned => zip(to, x, y, |x: Self, y| {
+                        let shifted = (x as $unsigned).wrapping_shr(y as u32) as Self;
+                        if (y as $unsigned) < <$unsigned>::BITS as $unsigned { shifted } else { 0 }
+                    }),
                     Operation::Not => map(to, x, |x| Self::from(x == 0)),
                     Operation::Copy => to.copy_from_slice(x),
                     _ => debug_assert!(false, "{operation:?} of integers {operands:?}"),
@@ -96,7 +110,7 @@ macro_rules! integers {
     )*};
 }
 
-integers!(i32, i64);
+integers!(i32: u32, i64: u64);
 
 fn compare(op: Op, to: LanesMut<'_>, x: Lanes<'_>, y: Lanes<'_>) {
     match (to, x, y) {
@@ -154,7 +168,10 @@ fn cast(element: ElementType, to: LanesMut<'_>, x: Lanes<'_>) {
             Lanes::I32(x) => map(to, x, |x| narrow_float(element, f64::from(x))),
             Lanes::I64(x) => map(to, x, |x| narrow_float(element, integer_to_odd(x))),
         },
-        (ElementType::I64, LanesMut::I64(to)) => of_class!(x, x => map(to, x, |x| x as i64)),
+        (ElementType::I64 | ElementType::U64, LanesMut::I64(to)) => of_class!(x, x => map(to, x, |x| x as i64)),
+        (ElementType::U32, LanesMut::I64(to)) => of_class!(x, x => map(to, x, |x| i64::from(x as u32))),
+        (ElementType::I16, LanesMut::I32(to)) => of_class!(x, x => map(to, x, |x| i32::from(x as i16))),
+        (ElementType::U16, LanesMut::I32(to)) => of_class!(x, x => map(to, x, |x| i32::from(x as u16))),
         (ElementType::I8, LanesMut::I32(to)) => of_class!(x, x => map(to, x, |x| i32::from(x as i8))),
         (ElementType::U8, LanesMut::I32(to)) => of_class!(x, x => map(to, x, |x| i32::from(x as u8))),
         (ElementType::I32, LanesMut::I32(to)) => of_class!(x, x => map(to, x, |x| x as i32)),

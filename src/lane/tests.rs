@@ -84,16 +84,18 @@ fn code_has_the_bits_of_strips() {
             assert!(check(apply, I32, &operands(I32)), "{op:?} of integers");
         }
     }
-    for operation in [Operation::And, Operation::Or] {
+    for operation in [Operation::And, Operation::Or, Operation::Xor] {
         assert!(check(operation, I32, &[I32; 2]));
     }
     for operation in [Operation::Not, Operation::Truth, Operation::Copy] {
         assert!(check(operation, I32, &[I32]));
     }
     assert!(check(Operation::Truth, I32, &[F32]) && check(Operation::Copy, F32, &[F32]));
-    for element in [ElementType::I8, ElementType::U8, ElementType::I32] {
+    for element in [ElementType::I8, ElementType::U8, ElementType::I16, ElementType::U16, ElementType::I32] {
         assert!(check(Operation::Cast(element), I32, &[F32]), "{element} of a number");
         assert!(check(Operation::Cast(element), I32, &[I32]), "{element} of an integer");
+    }
+    for element in [ElementType::I8, ElementType::U8, ElementType::I32] {
         assert!(check(Operation::Round(element), F32, &[F32]), "rounding to {element}");
     }
     assert!(check(Operation::Cast(ElementType::F32), F32, &[I32]));

@@ -23,10 +23,12 @@
 //! in its comment.
 
 mod activation;
+mod trigonometry;
 
 use std::sync::LazyLock;
 
 pub use activation::*;
+pub use trigonometry::*;
 
 use crate::expr::{Condition, Function, Number, Op, Operand};
 

@@ -124,8 +124,22 @@ macro_rules! widened {
 widened! {
     f16 => f32: f16_to_f32, _mm_loadu_si128, |x| _mm256_cvtph_ps(x), _mm256_storeu_ps;
     bf16 => f32: bf16_to_f32, _mm_loadu_si128, |x| _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(x)), _mm256_storeu_si256;
+    i16 => i32: i32::from, _mm_loadu_si128, |x| _mm256_cvtepi16_epi32(x), _mm256_storeu_si256;
+    u16 => i32: i32::from, _mm_loadu_si128, |x| _mm256_cvtepu16_epi32(x), _mm256_storeu_si256;
     i8 => i32: i32::from, _mm_loadl_epi64, |x| _mm256_cvtepi8_epi32(x), _mm256_storeu_si256;
     u8 => i32: i32::from, _mm_loadl_epi64, |x| _mm256_cvtepu8_epi32(x), _mm256_storeu_si256;
+}
+
+impl Widen<i64> for u32 {
+    #[inline(always)]
+    fn widen(self) -> i64 {
+        self.into()
+    }
+
+    #[inline(always)]
+    unsafe fn widen_row<const FMA: bool, const WIDTH: usize>(row: &[Self; WIDTH]) -> [i64; WIDTH] {
+        row.map(Self::widen)
+    }
 }
 
 /// Widens without branches, so that loops become vector code. (`half` converts 8 at a time behind a call.) A NaN

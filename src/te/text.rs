@@ -92,6 +92,7 @@ fn precedence(x: &Expr) -> u8 {
             Binary::Add | Binary::Sub => 5,
             Binary::Mul | Binary::Div | Binary::FloorDiv | Binary::FloorMod => 6,
             Binary::Min | Binary::Max => 9,
+            Binary::BitAnd | Binary::BitOr | Binary::BitXor | Binary::Shl | Binary::Shr => 9,
         },
         Kind::Not(_) => 3,
         Kind::Int(value) if *value < 0 => 7,
@@ -117,6 +118,9 @@ fn written(x: &Expr, names: &dyn Names) -> String {
         Kind::Binary(op @ (Binary::Min | Binary::Max), a, b) => {
             let name = if *op == Binary::Min { "min" } else { "max" };
             format!("T.{name}({}, {})", written(a, names), written(b, names))
+        }
+        Kind::Binary(op, a, b) if op.is_bitwise() => {
+            format!("T.{}({}, {})", symbol(*op), written(a, names), written(b, names))
         }
         Kind::Binary(op, a, b) => {
             let own = precedence(x);
@@ -159,6 +163,11 @@ fn symbol(op: Binary) -> &'static str {
         Binary::Ne => "!=",
         Binary::And => "and",
         Binary::Or => "or",
+        Binary::BitAnd => "bitwise_and",
+        Binary::BitOr => "bitwise_or",
+        Binary::BitXor => "bitwise_xor",
+        Binary::Shl => "shift_left",
+        Binary::Shr => "shift_right",
     }
 }
 
@@ -178,6 +187,7 @@ fn integer(value: i64, dtype: DType) -> String {
     match dtype {
         DType::Bool => format!("T.bool({})", if value != 0 { "True" } else { "False" }),
         DType::I32 => value.to_string(),
+        DType::U64 => format!("T.uint64({})", value.cast_unsigned()),
         DType::Number(_) => format!("T.{}({value})", dtype.script_name()),
     }
 }

@@ -111,7 +111,7 @@ fn conversions_are_those_of_the_reference() {
         let device = Device::emulated(arch).unwrap();
         for (real, of_real) in OF_REAL {
             let numbers = interesting(real);
-            for element in ElementType::ALL.into_iter().filter(|element| *element != ElementType::Bool) {
+            for element in Real::ELEMENTS.into_iter().filter(|element| *element != ElementType::Bool) {
                 let (from, to) = (real_name(real), element_name(element));
                 let code = format!(
                     "namespace epilogue {{ extern \"C\" __global__ void kernel(const {from}* x, {to}* y, {from}* z, \

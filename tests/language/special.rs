@@ -60,6 +60,7 @@ fn functions() -> Vec<Named> {
         softplus_grad,
         sqrt,
         square,
+        tan,
         tanh,
         tanh_grad
     ]

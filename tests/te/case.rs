@@ -49,7 +49,11 @@ impl Numbers {
             ElementType::BF16 => bf16::from_f64(*x).to_ne_bytes().to_vec(),
             ElementType::I64 => (*x as i64).to_ne_bytes().to_vec(),
             ElementType::I32 => (*x as i32).to_ne_bytes().to_vec(),
+            ElementType::I16 => (*x as i16).to_ne_bytes().to_vec(),
             ElementType::I8 => (*x as i8).to_ne_bytes().to_vec(),
+            ElementType::U64 => (*x as u64).to_ne_bytes().to_vec(),
+            ElementType::U32 => (*x as u32).to_ne_bytes().to_vec(),
+            ElementType::U16 => (*x as u16).to_ne_bytes().to_vec(),
             ElementType::U8 => vec![*x as u8],
             other => panic!("{other}"),
         };
@@ -73,7 +77,11 @@ pub(crate) fn read(tensor: &DeviceTensor) -> Vec<f64> {
             ElementType::BF16 => bf16::from_ne_bytes(b.try_into().expect("2 bytes")).into(),
             ElementType::I64 => i64::from_ne_bytes(b.try_into().expect("8 bytes")) as f64,
             ElementType::I32 => i32::from_ne_bytes(b.try_into().expect("4 bytes")).into(),
+            ElementType::I16 => i16::from_ne_bytes(b.try_into().expect("2 bytes")).into(),
             ElementType::I8 => i8::from_ne_bytes(b.try_into().expect("1 byte")).into(),
+            ElementType::U64 => u64::from_ne_bytes(b.try_into().expect("8 bytes")) as f64,
+            ElementType::U32 => u32::from_ne_bytes(b.try_into().expect("4 bytes")).into(),
+            ElementType::U16 => u16::from_ne_bytes(b.try_into().expect("2 bytes")).into(),
             ElementType::U8 => b[0].into(),
             other => panic!("{other}"),
         })

@@ -27,6 +27,12 @@ fn special(dtype: DType) -> Vec<f64> {
         DType::Bool => &[0.0, 1.0, 1.0],
         DType::Number(ElementType::I64) => &[0.0, 1.0, -1.0, 7.0, -9e15, 9e15, 12_345_678_901.0, -3.0],
         DType::Number(ElementType::I32) => &[0.0, 1.0, -1.0, 7.0, -2_147_483_648.0, 2_147_483_647.0, 77.0, -1e6],
+        DType::Number(ElementType::I16) => &[0.0, 1.0, -1.0, 7.0, -32768.0, 32767.0, 77.0, -5.0],
+        DType::Number(ElementType::U64) => {
+            &[0.0, 1.0, 9_007_199_254_740_992.0, 7.0, 18_446_744_073_709_549_568.0, 9_223_372_036_854_775_808.0]
+        }
+        DType::Number(ElementType::U32) => &[0.0, 1.0, 4_294_967_295.0, 7.0, 2_147_483_648.0, 65536.0, 77.0],
+        DType::Number(ElementType::U16) => &[0.0, 1.0, 65535.0, 7.0, 32768.0, 32767.0, 77.0],
         DType::Number(ElementType::I8) => &[0.0, 1.0, -1.0, 7.0, -128.0, 127.0, 77.0, -5.0],
         DType::Number(ElementType::U8) => &[0.0, 1.0, 255.0, 7.0, 128.0, 127.0, 77.0],
         DType::Number(_) => &[
@@ -73,7 +79,7 @@ impl Inputs {
             (0..N).map(|i| values[(i * step + i / values.len() + shift) % values.len()]).collect()
         };
         let by = |i: usize| [1.0, 2.0, 3.0, -1.0, 8.0, -3.0, 7.0][i % 7];
-        let unsigned = matches!(dtype, DType::Bool | DType::Number(ElementType::U8));
+        let unsigned = dtype == DType::Bool || dtype.is_unsigned();
         let by = (0..N).map(|i| if unsigned { f64::abs(by(i)) } else { by(i) });
         let by: Vec<f64> = if dtype == DType::Bool { vec![1.0; N] } else { by.collect() };
         let flag = |i: usize| f64::from(u8::from(i % 3 != 1));
@@ -145,7 +151,7 @@ fn add(all: &mut Values, name: String, x: Expr, allowed: bool, bound: Bound) {
     }
 }
 
-const BINARY: [Binary; 16] = [
+const BINARY: [Binary; 21] = [
     Binary::Add,
     Binary::Sub,
     Binary::Mul,
@@ -162,6 +168,11 @@ const BINARY: [Binary; 16] = [
     Binary::Ne,
     Binary::And,
     Binary::Or,
+    Binary::BitAnd,
+    Binary::BitOr,
+    Binary::BitXor,
+    Binary::Shl,
+    Binary::Shr,
 ];
 
 /// Operators, casts, choices and reads: what every device computes exactly.
@@ -173,6 +184,7 @@ fn exact(given: &Inputs, i: te::Axis) -> Values {
             Binary::Div => dtype.is_float(),
             Binary::FloorDiv | Binary::FloorMod => dtype.is_integer(),
             Binary::And | Binary::Or => dtype == DType::Bool,
+            _ if op.is_bitwise() => dtype.is_integer(),
             _ => op.is_truth() || dtype != DType::Bool,
         };
         let right = if dtype.is_integer() && !op.is_truth() { given.of("by").at([i]) } else { y.clone() };
@@ -183,6 +195,24 @@ fn exact(given: &Inputs, i: te::Axis) -> Values {
         add(&mut all, op.symbol().to_owned(), Expr::apply(op, vec![x.clone()]), allowed, EXACT);
     }
     add(&mut all, "fma".into(), Expr::apply(Op::Fma, vec![x.clone(), y.clone(), z.clone()]), dtype.is_float(), EXACT);
+    if dtype.is_integer() {
+        let by = given.of("by").at([i]);
+        add(&mut all, "trunc_div".into(), x.trunc_div(&by), true, EXACT);
+        add(&mut all, "trunc_mod".into(), x.trunc_mod(&by), true, EXACT);
+        add(&mut all, "bits of two".into(), (&x ^ &y) | !(&x & &z), true, EXACT);
+        add(&mut all, "shift by any".into(), (&x << &y) ^ (&x >> &z), true, EXACT);
+    }
+    if dtype != DType::Bool {
+        for (name, x) in [
+            ("trunc", x.trunc()),
+            ("sign", x.sign()),
+            ("is_nan", x.is_nan()),
+            ("is_finite", x.is_finite()),
+            ("is_infinite", x.is_infinite()),
+        ] {
+            add(&mut all, name.into(), x, true, EXACT);
+        }
+    }
     let condition = x.less(&y).or(!z.equal(&y));
     add(&mut all, "not".into(), !condition.clone(), true, EXACT);
     add(&mut all, "select".into(), condition.select(&x, &y), true, EXACT);
@@ -219,6 +249,8 @@ fn functions() -> Vec<(&'static Function, f64)> {
         (ops::sin::function(), 2.0),
         (ops::cos::function(), 2.0),
         (ops::pow::function(), 4.0),
+        (ops::tan::function(), 5.0),
+        (ops::atan2::function(), 3.0),
     ];
     let made = [
         ops::relu::function(),

@@ -196,7 +196,7 @@ fn integers_that_do_not_fit() {
     refuse(
         &|i| i + u64::MAX,
         expect![
-            "18446744073709551615 is not a value of type i64, which holds whole numbers from -9223372036854775808 to 9223372036854775807; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
+            "18446744073709551615 is not a value of type i32, which holds whole numbers from -2147483648 to 2147483647; use a wider type, for example `.cast(ElementType::I64)` on the other operand"
         ],
     );
     refuse(

@@ -12,6 +12,8 @@ mod cuda;
 #[cfg(feature = "native")]
 mod dimensions;
 #[cfg(feature = "native")]
+mod element_types;
+#[cfg(feature = "native")]
 mod graphs;
 mod interpret;
 #[cfg(feature = "native")]

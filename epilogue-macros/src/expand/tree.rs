@@ -208,10 +208,10 @@ pub(super) fn reducer(path: &Path) -> TokenStream {
     quote!(#path::#function)
 }
 
-/// `<bf16 as Element>::TYPE`
+/// `<bf16 as EpilogueElement>::ELEMENT`
 fn element_type(element: &Type) -> TokenStream {
     let span = Span::mixed_site().located_at(element.span());
-    quote_spanned!(span=> <#element as ::epilogue::Element>::TYPE)
+    quote_spanned!(span=> <#element as ::epilogue::EpilogueElement>::ELEMENT)
 }
 
 /// An optional element type, as an expression.

@@ -9,9 +9,10 @@ use crate::report::{Errors, similar};
 use crate::sight::{File, Files, Sight};
 
 /// Every operation of `epilogue::ops`.
-pub const OPERATIONS: [&str; 46] = [
+pub const OPERATIONS: [&str; 48] = [
     "abs",
     "abs_grad",
+    "atan2",
     "ceil",
     "clamp",
     "cos",
@@ -54,6 +55,7 @@ pub const OPERATIONS: [&str; 46] = [
     "softplus_grad",
     "sqrt",
     "square",
+    "tan",
     "tanh",
     "tanh_grad",
 ];

@@ -93,7 +93,11 @@ fn element(dtype: Dtype) -> Result<ElementType, ExchangeError> {
         Dtype::F8_E5M2 => ElementType::F8E5M2,
         Dtype::I64 => ElementType::I64,
         Dtype::I32 => ElementType::I32,
+        Dtype::I16 => ElementType::I16,
         Dtype::I8 => ElementType::I8,
+        Dtype::U64 => ElementType::U64,
+        Dtype::U32 => ElementType::U32,
+        Dtype::U16 => ElementType::U16,
         Dtype::U8 => ElementType::U8,
         Dtype::BOOL => ElementType::Bool,
         other => return Err(ExchangeError::ElementType { given: format!("safetensors' {other:?}") }),
@@ -169,9 +173,9 @@ mod tests {
     #[test]
     fn what_cannot_be_taken_is_refused() {
         let cpu = Device::cpu();
-        let refused = cpu.share_safetensors(&Arc::new(file(&[("counts", Dtype::U16, &[1], &[0, 1])], 0))).unwrap_err();
+        let refused = cpu.share_safetensors(&Arc::new(file(&[("counts", Dtype::F8_E8M0, &[1], &[0])], 0))).unwrap_err();
         let expected =
-            "safetensors' U16 (of tensor `counts`) is not an element type of this library, which has f64, f32";
+            "safetensors' F8_E8M0 (of tensor `counts`) is not an element type of this library, which has f64, f32";
         assert!(refused.to_string().starts_with(expected), "{refused}");
         let odd = Arc::new(file(&[("x", Dtype::F32, &[1], &[0; 4])], 2));
         let refused = cpu.share_safetensors(&odd).unwrap_err();

@@ -29,8 +29,16 @@ pub enum ElementType {
     I64,
     /// 32-bit signed integer.
     I32,
+    /// 16-bit signed integer.
+    I16,
     /// 8-bit signed integer.
     I8,
+    /// 64-bit unsigned integer.
+    U64,
+    /// 32-bit unsigned integer.
+    U32,
+    /// 16-bit unsigned integer.
+    U16,
     /// 8-bit unsigned integer.
     U8,
     /// A truth value in a byte: written as 0 or 1; any value other than 0 is read as true.
@@ -39,7 +47,7 @@ pub enum ElementType {
 
 impl ElementType {
     /// Every element type, widest float first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::F64,
         Self::F32,
         Self::BF16,
@@ -48,7 +56,11 @@ impl ElementType {
         Self::F8E5M2,
         Self::I64,
         Self::I32,
+        Self::I16,
         Self::I8,
+        Self::U64,
+        Self::U32,
+        Self::U16,
         Self::U8,
         Self::Bool,
     ];
@@ -57,9 +69,9 @@ impl ElementType {
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
-            Self::F64 | Self::I64 => 8,
-            Self::F32 | Self::I32 => 4,
-            Self::BF16 | Self::F16 => 2,
+            Self::F64 | Self::I64 | Self::U64 => 8,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::BF16 | Self::F16 | Self::I16 | Self::U16 => 2,
             Self::F8E4M3 | Self::F8E5M2 | Self::I8 | Self::U8 | Self::Bool => 1,
         }
     }
@@ -67,13 +79,19 @@ impl ElementType {
     /// Whether values are floating-point numbers.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        !matches!(self, Self::I64 | Self::I32 | Self::I8 | Self::U8 | Self::Bool)
+        matches!(self, Self::F64 | Self::F32 | Self::BF16 | Self::F16 | Self::F8E4M3 | Self::F8E5M2)
     }
 
     /// Whether values are integers.
     #[must_use]
     pub const fn is_integer(self) -> bool {
-        matches!(self, Self::I64 | Self::I32 | Self::I8 | Self::U8)
+        !self.is_float() && !matches!(self, Self::Bool)
+    }
+
+    /// Whether values are integers without a sign.
+    #[must_use]
+    pub const fn is_unsigned(self) -> bool {
+        matches!(self, Self::U64 | Self::U32 | Self::U16 | Self::U8)
     }
 
     /// The name that Rust users write: `f32`, `bf16`, `f8e4m3`, `i8`, …
@@ -88,7 +106,11 @@ impl ElementType {
             Self::F8E5M2 => "f8e5m2",
             Self::I64 => "i64",
             Self::I32 => "i32",
+            Self::I16 => "i16",
             Self::I8 => "i8",
+            Self::U64 => "u64",
+            Self::U32 => "u32",
+            Self::U16 => "u16",
             Self::U8 => "u8",
             Self::Bool => "bool",
         }
@@ -110,7 +132,7 @@ mod sealed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     label = "no element type",
-    note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8 and bool"
+    note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8 and bool"
 )]
 pub trait Element: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The element type that this Rust type holds.
@@ -163,7 +185,10 @@ macro_rules! elements {
     };
 }
 
-elements!(f64 => F64, f32 => F32, bf16 => BF16, f16 => F16, f8e4m3 => F8E4M3, f8e5m2 => F8E5M2, i64 => I64, i32 => I32, i8 => I8, u8 => U8);
+elements! {
+    f64 => F64, f32 => F32, bf16 => BF16, f16 => F16, f8e4m3 => F8E4M3, f8e5m2 => F8E5M2,
+    i64 => I64, i32 => I32, i16 => I16, i8 => I8, u64 => U64, u32 => U32, u16 => U16, u8 => U8,
+}
 
 impl sealed::Sealed for bool {}
 

@@ -11,7 +11,9 @@ pub(super) fn check(element: ElementType) -> Result<(), CommunicatorError> {
     use ElementType as E;
     match element {
         E::F64 | E::F32 | E::BF16 | E::F16 | E::I64 | E::I32 => Ok(()),
-        E::F8E4M3 | E::F8E5M2 | E::I8 | E::U8 | E::Bool => Err(CommunicatorError::Element { element }),
+        E::F8E4M3 | E::F8E5M2 | E::I16 | E::I8 | E::U64 | E::U32 | E::U16 | E::U8 | E::Bool => {
+            Err(CommunicatorError::Element { element })
+        }
     }
 }
 

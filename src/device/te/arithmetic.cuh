@@ -49,6 +49,23 @@ __device__ __forceinline__ int greatest(int x, int y) { return x > y ? x : y; }
 __device__ __forceinline__ long long least(long long x, long long y) { return x < y ? x : y; }
 __device__ __forceinline__ long long greatest(long long x, long long y) { return x > y ? x : y; }
 
+// ---- Shifts: by a negative number of places, or by as many as there are bits, nothing is left but the sign. ----
+__device__ __forceinline__ int shift_left(int x, int by) {
+    return static_cast<unsigned int>(by) < 32u ? static_cast<int>(static_cast<unsigned int>(x) << by) : 0;
+}
+__device__ __forceinline__ long long shift_left(long long x, long long by) {
+    const unsigned long long bits = static_cast<unsigned long long>(x);
+    return static_cast<unsigned long long>(by) < 64u ? static_cast<long long>(bits << by) : 0;
+}
+__device__ __forceinline__ int shift_right(int x, int by) { return x >> (static_cast<unsigned int>(by) < 32u ? by : 31); }
+__device__ __forceinline__ long long shift_right(long long x, long long by) {
+    return x >> (static_cast<unsigned long long>(by) < 64u ? by : 63);
+}
+__device__ __forceinline__ long long shift_right_unsigned(long long x, long long by) {
+    const unsigned long long bits = static_cast<unsigned long long>(x);
+    return static_cast<unsigned long long>(by) < 64u ? static_cast<long long>(bits >> by) : 0;
+}
+
 // ---- Numbers cut toward zero; what is out of range becomes the nearest integer of the type, NaN 0. ----
 // PTX converts NaN to 0 only where neither type has 64 bits (PTX ISA, "cvt"), hence the tests.
 __device__ __forceinline__ int truncate_i32(float x) { return __float2int_rz(x); }
@@ -62,6 +79,18 @@ __device__ __forceinline__ int truncate_i8(Real x) {
 template <typename Real>
 __device__ __forceinline__ int truncate_u8(Real x) {
     return greatest(0, least(255, truncate_i32(x)));
+}
+template <typename Real>
+__device__ __forceinline__ int truncate_i16(Real x) {
+    return greatest(-32768, least(32767, truncate_i32(x)));
+}
+template <typename Real>
+__device__ __forceinline__ int truncate_u16(Real x) {
+    return greatest(0, least(65535, truncate_i32(x)));
+}
+template <typename Real>
+__device__ __forceinline__ long long truncate_u32(Real x) {
+    return greatest(0ll, least(4294967295ll, truncate_i64(x)));
 }
 
 }  // namespace epilogue::te

@@ -55,7 +55,11 @@ pub(super) fn round(element: ElementType, x: f64) -> f64 {
         ElementType::F8E5M2 => Format::F8E5M2.round(x),
         ElementType::I64 => integer(-9_223_372_036_854_775_808.0, 9_223_372_036_854_775_807.0),
         ElementType::I32 => integer(-2_147_483_648.0, 2_147_483_647.0),
+        ElementType::I16 => integer(-32768.0, 32767.0),
         ElementType::I8 => integer(-128.0, 127.0),
+        ElementType::U64 => integer(0.0, 18_446_744_073_709_551_615.0),
+        ElementType::U32 => integer(0.0, 4_294_967_295.0),
+        ElementType::U16 => integer(0.0, 65535.0),
         ElementType::U8 => integer(0.0, 255.0),
         ElementType::Bool => f64::from(u8::from(x != 0.0)),
         // Only f64 is left.
@@ -106,7 +110,11 @@ pub(super) fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
             ElementType::F8E5M2 => bytes.push(encode_f8(x, 2, true)),
             ElementType::I64 => bytes.extend((x as i64).to_le_bytes()),
             ElementType::I32 => bytes.extend((x as i32).to_le_bytes()),
+            ElementType::I16 => bytes.extend((x as i16).to_le_bytes()),
             ElementType::I8 => bytes.push((x as i8) as u8),
+            ElementType::U64 => bytes.extend((x as u64).to_le_bytes()),
+            ElementType::U32 => bytes.extend((x as u32).to_le_bytes()),
+            ElementType::U16 => bytes.extend((x as u16).to_le_bytes()),
             // Only u8 and truth values are left.
             _ => bytes.push(x as u8),
         }
@@ -144,7 +152,11 @@ pub(super) fn decode(element: ElementType, bytes: &[u8]) -> Vec<f64> {
         ElementType::F8E5M2 => decode_f8(b[0], 2, true),
         ElementType::I64 => i64::from_le_bytes(array(b)) as f64,
         ElementType::I32 => i32::from_le_bytes(array(b)).into(),
+        ElementType::I16 => i16::from_le_bytes(array(b)).into(),
         ElementType::I8 => (b[0] as i8).into(),
+        ElementType::U64 => u64::from_le_bytes(array(b)) as f64,
+        ElementType::U32 => u32::from_le_bytes(array(b)).into(),
+        ElementType::U16 => u16::from_le_bytes(array(b)).into(),
         ElementType::Bool => f64::from(u8::from(b[0] != 0)),
         // Only u8 is left.
         _ => b[0].into(),

@@ -168,7 +168,7 @@ pub(crate) fn simplify_in(x: &Expr, context: &Context) -> Expr {
 /// The normal form of an operation whose operands are in normal form.
 fn simplified(x: Expr, context: &Context) -> Expr {
     match x.kind() {
-        // 8-bit integers wrap, and then what holds of sums and products of whole numbers doesn't.
+        // Narrow integers wrap, and u64 too, and then what holds of sums and products of whole numbers doesn't.
         Kind::Binary(op, a, b) if matches!(a.dtype(), DType::I32 | DType::I64) => integer(*op, a, b, context),
         Kind::Binary(op @ (Binary::And | Binary::Or), a, b) => match (a.as_int(), b.as_int()) {
             (Some(value), _) => {
@@ -240,6 +240,7 @@ fn integer(op: Binary, a: &Expr, b: &Expr, context: &Context) -> Expr {
             }
         }
         Binary::Div | Binary::And | Binary::Or => whole(),
+        Binary::BitAnd | Binary::BitOr | Binary::BitXor | Binary::Shl | Binary::Shr => whole(),
     }
 }
 

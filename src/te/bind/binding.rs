@@ -190,6 +190,9 @@ fn computed(x: &Expr, sizes: &HashMap<Var, i64>, known: &mut HashMap<Id, i64>) -
         }
         Kind::Binary(op, a, b) => {
             let (a, b) = (evaluate_once(a, sizes, known)?, evaluate_once(b, sizes, known)?);
+            if let Some(value) = op.of_bits(a, b, x.dtype()) {
+                return Ok(value);
+            }
             if matches!(op, Binary::FloorDiv | Binary::FloorMod) && b == 0 {
                 return Err(unknown("a division by zero"));
             }
@@ -212,7 +215,7 @@ fn computed(x: &Expr, sizes: &HashMap<Var, i64>, known: &mut HashMap<Id, i64>) -
                 Binary::Ge => Some(i64::from(a >= b)),
                 Binary::Eq => Some(i64::from(a == b)),
                 Binary::Ne => Some(i64::from(a != b)),
-                Binary::Div | Binary::And | Binary::Or => return Err(unknown("no integer")),
+                _ => return Err(unknown("no integer")),
             };
             value.ok_or(RunError::IntegerRange.into())
         }

@@ -1,7 +1,7 @@
 //! Prints tensor expressions as CUDA C++ text.
 //!
-//! A value of a small float type is held in a `float` that is rounded after every operation. An 8-bit integer is held
-//! in an `int`; private memory of a thread holds them in the same way. Integer values wrap. Indices can't overflow in a
+//! A value of a small float type is held in a `float` that is rounded after every operation. An integer of 8 or 16 bits
+//! is held in an `int`, one of u32 or u64 in a `long long`; private memory of a thread holds them in the same way. Integer values wrap. Indices can't overflow in a
 //! kernel that could be launched, so they use the plain operators. Operations are always parenthesised, as TVM does it.
 //!
 //! A [`Library`] collects what the text calls; its own text goes before the kernel. The caller chooses the names of
@@ -12,12 +12,12 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::Site;
 
-use super::library::{Library, is_small_float};
+use super::library::{Library, bytes, is_small_float};
 use super::names::{Names, WithParts};
 use crate::ElementType;
 use crate::expr::{Function, Op};
 use crate::te::arith::Context;
-use crate::te::dtype::DType;
+use crate::te::dtype::{DType, Held};
 use crate::te::error::{ExpressionError, LoweringError, TeError};
 use crate::te::expr::buffer::{Buffer, Scope};
 use crate::te::expr::expression::{Binary, Expr, Kind};
@@ -181,10 +181,14 @@ impl Printer<'_> {
     fn integer(&self, value: i64, dtype: DType, mode: ArithmeticMode) -> String {
         match dtype {
             DType::Bool => (if value == 0 { "false" } else { "true" }).to_owned(),
-            DType::Number(ElementType::I64) if mode == ArithmeticMode::Value => match value {
-                i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
-                _ => format!("{value}LL"),
-            },
+            _ if dtype.held() == Held::I64
+                && (mode == ArithmeticMode::Value || dtype != DType::I64 || !DType::I32.holds(value)) =>
+            {
+                match value {
+                    i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
+                    _ => format!("{value}LL"),
+                }
+            }
             _ if value == i64::from(i32::MIN) => "(-2147483647 - 1)".to_owned(),
             DType::Number(_) => value.to_string(),
         }
@@ -226,21 +230,27 @@ impl Printer<'_> {
             Binary::Ne => "!=",
             Binary::And => "&&",
             Binary::Or => "||",
+            Binary::BitAnd => "&",
+            Binary::BitOr => "|",
+            Binary::BitXor => "^",
+            Binary::Shl | Binary::Shr => return Ok(self.shifted(op, x, y, dtype, mode)),
             Binary::FloorDiv | Binary::FloorMod => {
                 return Err(ExpressionError::OperandType { operation: format!("{op:?}"), given: dtype }.into());
             }
         };
-        let wraps = mode == ArithmeticMode::Value
-            && matches!(dtype, DType::Number(ElementType::I32 | ElementType::I64))
-            && matches!(op, Binary::Add | Binary::Sub | Binary::Mul);
-        if wraps {
+        // Indices are of i32 or i64. A product of 8-bit integers fits what holds it.
+        let may_overflow = match dtype {
+            DType::I32 | DType::I64 => mode == ArithmeticMode::Value,
+            _ => dtype.is_integer() && bytes(dtype) > 1,
+        };
+        if may_overflow && matches!(op, Binary::Add | Binary::Sub | Binary::Mul) {
             self.library.arithmetic = true;
             let name = match op {
                 Binary::Add => "add",
                 Binary::Sub => "sub",
                 _ => "mul",
             };
-            return Ok(format!("epilogue::te::{name}({x}, {y})"));
+            return Ok(self.rounded(format!("epilogue::te::{name}({x}, {y})"), dtype));
         }
         let text = format!("({x} {symbol} {y})");
         Ok(if op.is_truth() { text } else { self.rounded(text, dtype) })
@@ -290,6 +300,17 @@ impl Printer<'_> {
         Ok(self.rounded(text, a.dtype()))
     }
 
+    fn shifted(&mut self, op: Binary, x: &str, y: &str, dtype: DType, mode: ArithmeticMode) -> String {
+        self.library.arithmetic = true;
+        let name = match op {
+            Binary::Shl => "shift_left",
+            _ if dtype == DType::U64 => "shift_right_unsigned",
+            _ => "shift_right",
+        };
+        let (x, y) = self.widened(x.to_owned(), y.to_owned(), dtype, mode);
+        self.rounded(format!("epilogue::te::{name}({x}, {y})"), dtype)
+    }
+
     fn extreme(&mut self, op: Binary, x: &str, y: &str, dtype: DType, mode: ArithmeticMode) -> String {
         let least = op == Binary::Min;
         if dtype.is_float() {
@@ -314,8 +335,10 @@ impl Printer<'_> {
     /// A result converted to its type, if it is computed in a wider one.
     fn rounded(&mut self, text: String, dtype: DType) -> String {
         match dtype {
-            DType::Number(ElementType::I8) => format!("((int)(signed char){text})"),
-            DType::Number(ElementType::U8) => format!("((int)(unsigned char){text})"),
+            _ if dtype.narrow_range().is_some() => {
+                let held = if dtype.held() == Held::I64 { "long long" } else { "int" };
+                format!("(({held})({}){text})", self.library.memory_type(dtype))
+            }
             DType::Number(element) if is_small_float(dtype) => {
                 self.library.convert = true;
                 format!("epilogue::math::round_{}({text})", element.name())
@@ -339,7 +362,7 @@ impl Printer<'_> {
                 self.library.arithmetic = true;
                 format!("epilogue::te::truncate_{}({x})", element.name())
             }
-            DType::Number(ElementType::I64) => format!("((long long){x})"),
+            DType::I64 | DType::U64 => format!("((long long){x})"),
             DType::Number(ElementType::I32) => format!("((int){x})"),
             DType::Number(_) => self.rounded(x, to),
         }

@@ -7,7 +7,7 @@ use epilogue_runtime::Site;
 use crate::cuda::Register;
 use crate::expr::cuda::Functions;
 use crate::expr::{Function, Real};
-use crate::te::dtype::DType;
+use crate::te::dtype::{DType, Held};
 use crate::te::error::{ScheduleError, TeError};
 use crate::te::loops::ir::device_call::DeviceFunction;
 use crate::{ElementType, device};
@@ -60,7 +60,11 @@ impl Library {
                 ElementType::F32 => "float",
                 ElementType::I64 => "long long",
                 ElementType::I32 => "int",
+                ElementType::I16 => "short",
                 ElementType::I8 => "signed char",
+                ElementType::U64 => "unsigned long long",
+                ElementType::U32 => "unsigned int",
+                ElementType::U16 => "unsigned short",
                 ElementType::U8 => "unsigned char",
                 ElementType::F16 => self.converted("epilogue::f16"),
                 ElementType::BF16 => self.converted("epilogue::bf16"),
@@ -86,7 +90,11 @@ impl Library {
             self.convert = true;
             return format!("epilogue::widen<float>({element})");
         }
-        if dtype == DType::Bool { format!("({element} != 0)") } else { element }
+        match dtype {
+            DType::Bool => format!("({element} != 0)"),
+            _ if dtype.is_unsigned() && dtype.held() == Held::I64 => format!("((long long){element})"),
+            DType::Number(_) => element,
+        }
     }
 
     /// Text that converts a value to an element in memory.
@@ -167,12 +175,12 @@ impl Library {
 
 /// The register that holds a value.
 pub(crate) const fn register(dtype: DType) -> Register {
-    match dtype {
-        DType::Bool => Register::Bool,
-        DType::Number(ElementType::F64) => Register::F64,
-        DType::Number(ElementType::I64) => Register::I64,
-        DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => Register::I32,
-        DType::Number(_) => Register::F32,
+    match dtype.held() {
+        Held::Bool => Register::Bool,
+        Held::F64 => Register::F64,
+        Held::I64 => Register::I64,
+        Held::I32 => Register::I32,
+        Held::F32 => Register::F32,
     }
 }
 

@@ -87,7 +87,7 @@ pub enum ExpressionError {
     /// A number that its type doesn't hold.
     #[error(
         "{value} is not a value of type {dtype}{}",
-        .dtype.range().map(|(least, greatest)| format!(
+        .dtype.least_and_greatest().map(|(least, greatest)| format!(
             ", which holds whole numbers from {least} to {greatest}; use a wider type, for example \
              `.cast(ElementType::I64)` on the other operand"
         )).unwrap_or_default()

@@ -7,8 +7,8 @@ use super::buffer::Buffer;
 use super::node::Node;
 use super::reduce::Reduce;
 use super::tensor::Tensor;
+use super::unsigned;
 use super::var::Var;
-use crate::ElementType;
 use crate::expr::identifier::shortened;
 use crate::expr::{Body, Function, Op};
 use crate::te::dtype::DType;
@@ -18,6 +18,20 @@ use crate::te::error::{ExpressionError, TeError};
 ///
 /// Operations nest up to 640 deep. An expression that nests deeper is refused where it is used
 /// ([`ExpressionError::Nested`]).
+///
+/// | operations | of |
+/// |---|---|
+/// | `+`, `-`, `*`, `min`, `max`, `sign` | all numbers |
+/// | `/` | floating-point numbers; of integers it is `floor_div` |
+/// | `floor_div`, `floor_mod` (`%`), `trunc_div`, `trunc_mod` | integers |
+/// | `&`, `\|`, `^`, `!`, `<<`, `>>` (`bit_and`, …, `shift_right`) | integers; without shifts, also truth values |
+/// | `less`, `less_equal`, `greater`, `greater_equal`, `equal`, `not_equal` | all; the result is a truth value |
+/// | `and`, `or`, `!`, `select` | truth values |
+/// | `trunc`, `is_nan`, `is_infinite`, `is_finite` | all numbers |
+/// | `tan`, `atan2`, and the functions of [`ops`](crate::ops) | floating-point numbers |
+/// | `cast` | all |
+///
+/// [`DType`] says how each type overflows.
 #[derive(Clone)]
 pub struct Expr(pub(crate) Arc<Node>);
 
@@ -89,6 +103,17 @@ pub enum Binary {
     And,
     /// At least one holds; the second is evaluated only if the first does not hold.
     Or,
+    /// The bits that two integers have both.
+    BitAnd,
+    /// The bits that one of two integers has, or both.
+    BitOr,
+    /// The bits that one of two integers has, and not both.
+    BitXor,
+    /// `a * 2^b` of integers, which wraps. It is 0 if `b` is negative or no less than the number of bits.
+    Shl,
+    /// `a / 2^b` of integers, rounded down. If `b` is negative or no less than the number of bits, it is 0, or -1 of a
+    /// negative `a`.
+    Shr,
 }
 
 impl Binary {
@@ -109,6 +134,29 @@ impl Binary {
             Op::Ne => Self::Ne,
             _ => return None,
         })
+    }
+
+    /// Whether it is an operation on the bits of integers.
+    #[must_use]
+    pub const fn is_bitwise(self) -> bool {
+        matches!(self, Self::BitAnd | Self::BitOr | Self::BitXor | Self::Shl | Self::Shr)
+    }
+
+    /// The value of an operation on the bits of two integers of a type; `None` of another operation.
+    pub(crate) const fn of_bits(self, a: i64, b: i64, dtype: DType) -> Option<i64> {
+        // A negative number of places is a large one without its sign.
+        let is_within = 0 <= b && b < 64;
+        Some(dtype.wrap(match self {
+            Self::BitAnd => a & b,
+            Self::BitOr => a | b,
+            Self::BitXor => a ^ b,
+            Self::Shl if is_within => a << b,
+            Self::Shl => 0,
+            Self::Shr if dtype.is_unsigned() && !is_within => 0,
+            Self::Shr if dtype.is_unsigned() => ((a as u64) >> b) as i64,
+            Self::Shr => a >> if is_within { b } else { 63 },
+            _ => return None,
+        }))
     }
 
     /// Whether the result is a truth value.
@@ -132,7 +180,7 @@ impl Expr {
 
     /// An integer constant of an integer type; a value outside of its range wraps.
     pub(crate) fn wrapped(value: i64, dtype: DType) -> Self {
-        Self::new(dtype, Kind::Int(wrap(value, dtype)))
+        Self::new(dtype, Kind::Int(dtype.wrap(value)))
     }
 
     /// A truth value.
@@ -151,7 +199,8 @@ impl Expr {
         }
         // The greatest i64 is 2^63 as an f64: a cast saturates, so both extremes round trip.
         if value.fract() == 0.0 && (dtype.least()..=dtype.greatest()).contains(&value) {
-            Self::new(dtype, Kind::Int(value as i64))
+            let value = if dtype == DType::U64 { (value as u64).cast_signed() } else { value as i64 };
+            Self::new(dtype, Kind::Int(value))
         } else {
             Self::invalid(ExpressionError::Unrepresentable { value: value.to_string(), dtype }.into())
         }
@@ -209,13 +258,16 @@ impl Expr {
             Binary::And | Binary::Or => a.dtype() == DType::Bool,
             Binary::FloorDiv | Binary::FloorMod => a.dtype().is_integer(),
             Binary::Div => a.dtype().is_float(),
+            _ if op.is_bitwise() => a.dtype().is_integer(),
             _ => op.is_truth() || a.dtype() != DType::Bool,
         };
-        if allowed {
-            Self::new(dtype, Kind::Binary(op, a, b))
-        } else {
-            Self::invalid(ExpressionError::OperandType { operation: format!("{op:?}"), given: a.dtype() }.into())
+        if !allowed {
+            return Self::invalid(
+                ExpressionError::OperandType { operation: format!("{op:?}"), given: a.dtype() }.into(),
+            );
         }
+        let by_signed = if a.dtype() == DType::U64 { unsigned::binary(op, &a, &b) } else { None };
+        by_signed.unwrap_or_else(|| Self::new(dtype, Kind::Binary(op, a, b)))
     }
 
     pub(crate) fn error(&self) -> Option<TeError> {
@@ -318,14 +370,17 @@ impl Expr {
         }
     }
 
-    /// The value converted to another type. Floating-point results are rounded to nearest even; conversion to an
-    /// integer truncates.
+    /// The value converted to another type. Floating-point results are rounded to nearest even. A conversion of an
+    /// integer to a narrower one, or to one without a sign, wraps: it keeps the low bits. A floating-point number that is
+    /// converted to an integer is cut toward zero; what is out of range becomes the nearest integer of the type, NaN 0.
     #[must_use]
     pub fn cast(&self, to: impl Into<DType>) -> Self {
         let to = DType::of(to);
         match self.kind() {
             Kind::Invalid(_) => self.clone(),
             _ if self.dtype() == to => self.clone(),
+            _ if self.dtype() == DType::U64 && to.is_float() => unsigned::to_float(self, to),
+            _ if self.dtype().is_float() && to == DType::U64 => unsigned::from_float(self),
             _ => Self::new(to, Kind::Cast(self.clone())),
         }
     }
@@ -399,23 +454,20 @@ impl Expr {
     }
 }
 
-/// An integer wrapped to the range of a type.
-fn wrap(value: i64, dtype: DType) -> i64 {
-    match dtype {
-        DType::Bool => i64::from(value != 0),
-        DType::Number(ElementType::I8) => i64::from(value as i8),
-        DType::Number(ElementType::U8) => i64::from(value as u8),
-        DType::Number(ElementType::I32) => i64::from(value as i32),
-        DType::Number(_) => value,
-    }
-}
-
 /// A literal number in another type; `None` if the expression is not a literal, or has no meaning in that type.
 ///
 /// # Errors
 /// [`ExpressionError::Unrepresentable`] for an integer that the type doesn't hold.
 pub(crate) fn retyped(x: &Expr, to: DType) -> Result<Option<Expr>, TeError> {
     Ok(match x.kind() {
+        // No other type holds it.
+        Kind::Int(value) if x.dtype() == DType::U64 && *value < 0 => {
+            let value = value.cast_unsigned();
+            if !to.is_float() {
+                return Err(ExpressionError::Unrepresentable { value: value.to_string(), dtype: to }.into());
+            }
+            Some(Expr::constant(value as f64, to))
+        }
         Kind::Int(value) if to.is_float() => Some(Expr::constant(*value as f64, to)),
         Kind::Int(value) if to.is_integer() => {
             if !to.holds(*value) {
@@ -472,18 +524,25 @@ fn floats(function: &str, operands: &mut [Expr]) -> Result<DType, TeError> {
     Ok(dtype)
 }
 
-/// A sum, difference or product of two literal numbers. 8-bit integers wrap, as at run time. Overflow of a wider
-/// integer type is not folded, and is refused where the expression is used ([`overflowing`]).
+/// A sum, difference, product or bit operation of two literal numbers. Integers that are narrower than what holds them
+/// wrap, as at run time, and so does u64. Overflow of i32 and i64 is not folded, and is refused where the expression is
+/// used ([`overflowing`]).
 fn fold(op: Binary, a: &Expr, b: &Expr) -> Option<Expr> {
     let (Kind::Int(x), Kind::Int(y), DType::Number(_)) = (a.kind(), b.kind(), a.dtype()) else { return None };
+    if op.is_bitwise() {
+        return op.of_bits(*x, *y, a.dtype()).map(|value| Expr::wrapped(value, a.dtype()));
+    }
+    let wraps = !matches!(a.dtype(), DType::I32 | DType::I64);
     let value = match op {
+        Binary::Add if wraps => Some(x.wrapping_add(*y)),
+        Binary::Sub if wraps => Some(x.wrapping_sub(*y)),
+        Binary::Mul if wraps => Some(x.wrapping_mul(*y)),
         Binary::Add => x.checked_add(*y),
         Binary::Sub => x.checked_sub(*y),
         Binary::Mul => x.checked_mul(*y),
         _ => None,
     }?;
-    let narrow = matches!(a.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
-    (narrow || a.dtype().holds(value)).then(|| Expr::wrapped(value, a.dtype()))
+    (wraps || a.dtype().holds(value)).then(|| Expr::wrapped(value, a.dtype()))
 }
 
 /// Whether it is arithmetic of two literal numbers whose result is outside of the range of their type.
@@ -514,16 +573,26 @@ macro_rules! from_integers {
     ($($integer:ty),*) => {$(
         impl From<$integer> for Expr {
             fn from(value: $integer) -> Self {
-                i64::try_from(value).map_or_else(
-                    |_| Self::invalid(ExpressionError::Unrepresentable { value: value.to_string(), dtype: DType::I64 }.into()),
-                    Self::int,
-                )
+                Self::int(value.into())
             }
         }
     )*};
 }
 
-from_integers!(i32, u32, i64, u64, usize);
+from_integers!(i8, u8, i16, u16, i32, u32, i64);
+
+impl From<u64> for Expr {
+    /// As of other integers; a number beyond the range of i64 is a u64.
+    fn from(value: u64) -> Self {
+        i64::try_from(value).map_or_else(|_| Self::wrapped(value.cast_signed(), DType::U64), Self::int)
+    }
+}
+
+impl From<usize> for Expr {
+    fn from(value: usize) -> Self {
+        (value as u64).into()
+    }
+}
 
 impl From<bool> for Expr {
     fn from(value: bool) -> Self {

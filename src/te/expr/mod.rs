@@ -15,4 +15,5 @@ pub(crate) mod ranges;
 pub(crate) mod reduce;
 pub(crate) mod tensor;
 pub(crate) mod thread;
+mod unsigned;
 pub(crate) mod var;

@@ -1,7 +1,8 @@
 //! Ready-made operations. Each is a few lines of tensor expressions. Schedule them by hand or with
 //! [`auto`](crate::te::auto).
 //!
-//! Small floating-point types are computed in f32 and rounded once, at the end. 8-bit integers are summed in 32 bits.
+//! Small floating-point types are computed in f32 and rounded once, at the end. Integers of 8 and 16 bits are summed in 32
+//! bits.
 //! Maxima and minima propagate NaN, as in PyTorch.
 //!
 //! Infinities and NaN behave as in PyTorch. A sum or mean with infinities of one sign is that infinity; with both signs
@@ -32,7 +33,7 @@ pub use einsum::einsum;
 pub use indexing::{Padding, one_hot, pad, take_along};
 pub use normalise::{cross_entropy, layer_norm, log_softmax, rms_norm, softmax};
 pub use products::{linear, matmul};
-pub use reductions::{all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var};
+pub use reductions::{all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, sum_as, var};
 pub use scans::{Running, cumprod, cumsum, linear_recurrence, selective_scan, selective_scan_output};
 
 use std::sync::Arc;
@@ -51,7 +52,9 @@ use crate::te::text::expression;
 fn wide(dtype: DType) -> DType {
     match dtype {
         DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2) => DType::F32,
-        DType::Number(ElementType::I8 | ElementType::U8) | DType::Bool => DType::I32,
+        DType::Number(ElementType::I16 | ElementType::I8 | ElementType::U16 | ElementType::U8) | DType::Bool => {
+            DType::I32
+        }
         other @ DType::Number(_) => other,
     }
 }

@@ -4,7 +4,7 @@ use super::{Dimensions, Over, map, misshapen, or_by_passes, require_float, wide}
 use crate::ElementType;
 use crate::expr::Op;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::define::reducer::{
     Reducer, extreme, max_reducer, min_reducer, prod as product, sum_reducer, truth, tuple_reducer,
@@ -12,13 +12,44 @@ use crate::te::expr::define::reducer::{
 use crate::te::expr::expression::{Binary, Expr};
 use crate::te::expr::tensor::Tensor;
 
-/// The sum over some dimensions; 0 over no elements.
+/// The sum over some dimensions; 0 over no elements. The sum of integers of 8 and 16 bits is an i32; [`sum_as`] adds in
+/// another type. Sums of integers wrap.
 ///
 /// # Errors
 /// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis),
 /// [`ExpressionError::RepeatedAxis`](crate::te::ExpressionError::RepeatedAxis).
 pub fn sum(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "sum", |x, axes| sum_reducer().over(x, axes))
+}
+
+/// The sum over some dimensions, added in another type: i32 in i64, f32 in f64. Elements are converted before they are
+/// added, and a sum of integers wraps in that type. 0 over no elements.
+///
+/// ```
+/// use epilogue::{Device, ElementType, te};
+///
+/// let x = te::placeholder_of(ElementType::I32, [3], "x");
+/// let sum = te::ops::sum_as(&x, 0, ElementType::I64)?;
+/// let device = Device::cpu();
+/// let kernel = te::auto::build(&[&sum])?.build(&device)?;
+/// let given = device.tensor(&[i32::MAX, i32::MAX, 2], [3])?;
+/// let mut made = device.zeros::<i64>([])?;
+/// kernel.run_bound(&[(&x, (&given).into()), (&sum, (&mut made).into())])?;
+/// assert_eq!(made.to_vec::<i64>()?, [4_294_967_296]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The errors of [`sum`], and [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for `bool`.
+pub fn sum_as(a: &Tensor, dimensions: impl Into<Dimensions>, dtype: impl Into<DType>) -> Result<Tensor, TeError> {
+    let dtype = DType::of(dtype);
+    if dtype == DType::Bool {
+        return Err(ExpressionError::OperandType { operation: "sum_as".to_owned(), given: dtype }.into());
+    }
+    let (over, wide) = (Over::new(a, dimensions)?, wide(dtype));
+    let mut total = over.reduce("sum", |at, axes| vec![sum_reducer().over(a.at(at).cast(dtype).cast(wide), axes)])?;
+    let total = total.swap_remove(0);
+    if wide == dtype { Ok(total) } else { map(total.shape(), "sum", |at| total.at(at).cast(dtype)) }
 }
 
 /// The product over some dimensions; 1 over no elements.

@@ -12,7 +12,7 @@ use epilogue_runtime::testing;
 const N: usize = 7;
 const COLUMNS: usize = 3;
 
-const ALL: [ElementType; 10] = [
+const ALL: [ElementType; 14] = [
     ElementType::F64,
     ElementType::F32,
     ElementType::F16,
@@ -21,7 +21,11 @@ const ALL: [ElementType; 10] = [
     ElementType::F8E5M2,
     ElementType::I64,
     ElementType::I32,
+    ElementType::I16,
     ElementType::I8,
+    ElementType::U64,
+    ElementType::U32,
+    ElementType::U16,
     ElementType::U8,
 ];
 
@@ -95,6 +99,13 @@ fn maps(element: ElementType, given: &Inputs) -> Made {
     add("mod", &|x, y| x % y);
     add("least", &|x, y| x.min(y));
     add("greatest", &|x, y| x.max(y));
+    add("quotient", &|x, y| (x - 2).trunc_div(y));
+    add("rest", &|x, y| (x - 2).trunc_mod(y));
+    add("bits", &|x, y| (&x & &y) | (!x ^ y));
+    add("shifts", &|x, y| ((&x - 3) >> &y) ^ ((x + 5) << (y * 9 - 9)));
+    add("sign", &|x, y| (x - y).sign());
+    add("trunc", &|x, y| (x / y).trunc());
+    add("finite", &|x, y| (&x / &y).is_finite().and((x / &y).is_nan().or(y.is_infinite())).select(1, 2));
     add("neg", &|x, _| -x);
     add("chosen", &|x, y| x.less(&y).and(y.equal(1)).select(x * 2, y));
     for op in [Op::Exp, Op::Tanh, Op::Sqrt, Op::Rsqrt, Op::Abs, Op::Floor] {

@@ -9,14 +9,18 @@ use proptest::prelude::*;
 
 use crate::case::{Numbers, lacks_nvrtc, run};
 
-const ELEMENTS: [ElementType; 8] = [
+const ELEMENTS: [ElementType; 12] = [
     ElementType::F64,
     ElementType::F32,
     ElementType::F16,
     ElementType::BF16,
     ElementType::I64,
     ElementType::I32,
+    ElementType::I16,
     ElementType::I8,
+    ElementType::U64,
+    ElementType::U32,
+    ElementType::U16,
     ElementType::U8,
 ];
 
@@ -49,7 +53,9 @@ impl Generator<'_> {
 
     fn float(&mut self, dtype: DType, depth: usize) -> Expr {
         let a = self.value(dtype, depth);
-        match self.rng.u8(..13) {
+        match self.rng.u8(..15) {
+            13 => a.trunc(),
+            14 => a.is_finite().select(a.sign(), a),
             0 | 1 => a + self.value(dtype, depth),
             2 => a - self.value(dtype, depth),
             3 | 4 => a * self.value(dtype, depth),
@@ -70,14 +76,22 @@ impl Generator<'_> {
     fn integer(&mut self, dtype: DType, depth: usize) -> Expr {
         let a = self.value(dtype, depth);
         let divisor = *self.rng.choice([1, 2, 3, 7, 8, 64, -1, -2, -5].iter()).expect("some");
-        let divisor = if dtype == DType::from(ElementType::U8) { i64::abs(divisor) } else { divisor };
-        match self.rng.u8(..7) {
+        let divisor = if dtype.is_unsigned() { i64::abs(divisor) } else { divisor };
+        match self.rng.u8(..15) {
             0 => a + self.value(dtype, depth),
             1 => a - self.value(dtype, depth),
             2 => a * self.value(dtype, depth),
             3 => a.min(self.value(dtype, depth)),
             4 => a.max(self.value(dtype, depth)),
             5 => a.floor_div(divisor),
+            6 => a.trunc_div(divisor),
+            7 => a.trunc_mod(divisor),
+            8 => a & self.value(dtype, depth),
+            9 => a | self.value(dtype, depth),
+            10 => a ^ self.value(dtype, depth),
+            11 => a << self.value(dtype, depth),
+            12 => a >> self.value(dtype, depth),
+            13 => !a.sign(),
             _ => a.floor_mod(divisor),
         }
     }
@@ -103,7 +117,7 @@ impl Generator<'_> {
         match self.rng.u8(..4) {
             0 => {
                 let x = self.rng.i32(-9..10);
-                let x = if dtype == DType::from(ElementType::U8) { x.abs() } else { x };
+                let x = if dtype.is_unsigned() { x.abs() } else { x };
                 Expr::constant(if dtype.is_float() { f64::from(x) / 4.0 } else { f64::from(x) }, dtype)
             }
             1 => Expr::from(self.i).cast(dtype),
@@ -117,6 +131,11 @@ fn special(element: ElementType, len: usize, rng: &mut Rng) -> Vec<f64> {
     let number = |rng: &mut Rng| match element {
         ElementType::I64 => *rng.choice([0.0, -1.0, 9e15, -9e15, 3.0, 12_345_678_901.0].iter()).expect("some"),
         ElementType::I32 => f64::from(*rng.choice([i32::MIN, i32::MAX, 0, -1, 77, -1_000_000].iter()).expect("some")),
+        ElementType::I16 => f64::from(rng.i16(..)),
+        // What an f64 holds.
+        ElementType::U64 => (rng.u64(..) >> rng.u32(..60) >> 11 << 11) as f64,
+        ElementType::U32 => f64::from(rng.u32(..) >> rng.u32(..32)),
+        ElementType::U16 => f64::from(rng.u16(..)),
         ElementType::I8 => f64::from(rng.i8(..)),
         ElementType::U8 => f64::from(rng.u8(..)),
         _ => match rng.u8(..16) {

@@ -25,6 +25,7 @@ const FLOATS: [Op; 19] = [
     Op::Pow,
     Op::Fma,
 ];
+const BITS: [Binary; 5] = [Binary::BitAnd, Binary::BitOr, Binary::BitXor, Binary::Shl, Binary::Shr];
 const ARITHMETIC: [Binary; 5] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Min, Binary::Max];
 const COMPARISONS: [Binary; 6] = [Binary::Lt, Binary::Le, Binary::Gt, Binary::Ge, Binary::Eq, Binary::Ne];
 
@@ -40,8 +41,8 @@ pub(crate) struct Generator<'a> {
 impl Generator<'_> {
     pub(crate) fn dtype(&mut self) -> DType {
         // Index types are more frequent than others, so that arithmetic on loops occurs, too.
-        match self.random.usize(0..12) {
-            10 | 11 => DType::I32,
+        match self.random.usize(0..16) {
+            14 | 15 => DType::I32,
             i => ElementType::ALL[i].into(),
         }
     }
@@ -69,14 +70,22 @@ impl Generator<'_> {
             2 if dtype.is_integer() => {
                 // A divisor that is never zero, of either sign.
                 let by = self.pick(&[1i64, 2, 3, 7, 8, -1, -3]);
-                let op = self.pick(&[Binary::FloorDiv, Binary::FloorMod]);
-                let unsigned = dtype == DType::from(ElementType::U8);
-                let by = if unsigned { by.abs() } else { by };
-                Expr::binary(op, operand(self), Expr::int(by))
+                let by = if dtype.is_unsigned() { by.abs() } else { by };
+                match self.random.usize(0..4) {
+                    0 => operand(self).trunc_div(by),
+                    1 => operand(self).trunc_mod(by),
+                    2 => operand(self).floor_div(by),
+                    _ => operand(self).floor_mod(by),
+                }
             }
             2 => {
                 let (a, b) = (operand(self), operand(self));
                 Expr::binary(Binary::Div, a, b)
+            }
+            3 if dtype.is_integer() => {
+                let op = self.pick(&BITS);
+                let (a, b) = (operand(self), operand(self));
+                Expr::binary(op, a, b)
             }
             3 | 4 if dtype.is_float() => {
                 let op = self.pick(&FLOATS);

@@ -202,13 +202,13 @@ proptest! {
     fn any_expression(seed: u64, (n, m) in (0usize..4, 0usize..45), vectorize: bool, width in 0i32..40) {
         let (rows, columns) = (te::var("n"), te::var("m"));
         // Types of numbers only.
-        let elements = &ElementType::ALL[..10];
+        let elements = &ElementType::ALL[..14];
         let inputs: Vec<Tensor> = elements
             .iter()
             .map(|element| te::placeholder_of(*element, [rows, columns], element.name()))
             .collect();
         let random = fastrand::Rng::with_seed(seed);
-        let mut generator = expressions::Generator { random, inputs: &inputs, at: Vec::new(), used: vec![false; 10] };
+        let mut generator = expressions::Generator { random, inputs: &inputs, at: Vec::new(), used: vec![false; 14] };
         let result = generator.dtype();
         let b = te::compute([rows, columns], "B", |[i, j]| {
             generator.at = vec![i.into(), j.into()];

@@ -52,6 +52,7 @@ fn every_function_takes_expressions() -> Result<(), TeError> {
         rsqrt,
         sin,
         sqrt,
+        tan,
         tanh,
         abs_grad,
         cos_grad,
@@ -90,6 +91,7 @@ fn every_function_takes_expressions() -> Result<(), TeError> {
     }
     check("min", &|x| min(x, 0.5), &|x| min(x, 0.5))?;
     check("max", &|x| max(x, x * 0.5), &|x| max(&x, &x * 0.5))?;
+    check("atan2", &|x| atan2(x, 0.5), &|x| atan2(x, 0.5))?;
     check("pow", &|x| pow(x, 3.0), &|x| pow(x, 3))?;
     check("fma", &|x| fma(x, 2.0, x), &|x| fma(&x, 2.0, &x))?;
     check("clamp", &|x| clamp(x, -1.0, 1.0), &|x| clamp(x, -1.0, 1.0))?;

@@ -158,8 +158,11 @@ fn data_type(element: ElementType) -> c_int {
         // Bytes that are moved as they are.
         ElementType::U8 | ElementType::Bool | ElementType::F8E4M3 | ElementType::F8E5M2 => 1,
         ElementType::I32 => 2,
+        ElementType::U32 => 3,
         ElementType::I64 => 4,
-        ElementType::F16 => 6,
+        ElementType::U64 => 5,
+        // 16-bit integers are moved as they are, too, under the name of another type of 16 bits.
+        ElementType::F16 | ElementType::I16 | ElementType::U16 => 6,
         ElementType::F32 => 7,
         ElementType::F64 => 8,
         ElementType::BF16 => 9,

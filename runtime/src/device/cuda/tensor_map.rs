@@ -106,6 +106,10 @@ const fn data_type(element: ElementType) -> DataType {
         ElementType::F16 => DataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         ElementType::I64 => DataType::CU_TENSOR_MAP_DATA_TYPE_INT64,
         ElementType::I32 => DataType::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        ElementType::U64 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT64,
+        ElementType::U32 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        // There is no type of signed integers of 16 bits.
+        ElementType::U16 | ElementType::I16 => DataType::CU_TENSOR_MAP_DATA_TYPE_UINT16,
         ElementType::F8E4M3 | ElementType::F8E5M2 | ElementType::I8 | ElementType::U8 | ElementType::Bool => {
             DataType::CU_TENSOR_MAP_DATA_TYPE_UINT8
         }

@@ -60,7 +60,11 @@ impl DLDataType {
             ElementType::F8E5M2 => (12, 8),
             ElementType::I64 => (0, 64),
             ElementType::I32 => (0, 32),
+            ElementType::I16 => (0, 16),
             ElementType::I8 => (0, 8),
+            ElementType::U64 => (1, 64),
+            ElementType::U32 => (1, 32),
+            ElementType::U16 => (1, 16),
             ElementType::U8 => (1, 8),
             ElementType::Bool => (6, 8),
         };

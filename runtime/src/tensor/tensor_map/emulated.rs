@@ -53,6 +53,10 @@ const fn map_element(element: ElementType) -> MapElement {
         ElementType::F16 => MapElement::F16,
         ElementType::I64 => MapElement::S64,
         ElementType::I32 => MapElement::S32,
+        ElementType::U64 => MapElement::U64,
+        ElementType::U32 => MapElement::U32,
+        // There is no type of signed integers of 16 bits.
+        ElementType::U16 | ElementType::I16 => MapElement::U16,
         ElementType::F8E4M3 | ElementType::F8E5M2 | ElementType::I8 | ElementType::U8 | ElementType::Bool => {
             MapElement::U8
         }

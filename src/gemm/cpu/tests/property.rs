@@ -10,7 +10,7 @@ use crate::evt::{
     Axis, BroadcastClass, Form, NodeId, OutputKind, ParameterClass, Phases, Prices, ReduceOp, Reduction, Tree,
     TreeBuilder, Types, ValidTree,
 };
-use crate::expr::Op;
+use crate::expr::{Op, Real};
 use crate::{Argument, ElementType, ops};
 
 const BINARY: [Op; 7] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max, Op::Pow];
@@ -150,7 +150,7 @@ impl Case {
         let floats = [ElementType::F32, ElementType::F16, ElementType::BF16];
         let number = |which: usize| {
             let element = floats[which % floats.len()];
-            ElementType::ALL.iter().position(|known| *known == element).unwrap_or(0)
+            Real::ELEMENTS.iter().position(|known| *known == element).unwrap_or(0)
         };
         self.operands %= 3;
         let of_parameters = self.parameters.iter_mut().map(|recipe| &mut recipe.element);
@@ -223,7 +223,7 @@ fn tree(case: &Case) -> Tree {
     for (name, recipe) in NAMES.into_iter().zip(&case.parameters) {
         let class = CLASSES[recipe.class];
         let typed = !matches!(class, ParameterClass::Scalar | ParameterClass::Seed | ParameterClass::Bits);
-        let parameter = b.parameter(name, class, typed.then(|| ElementType::ALL[recipe.element]));
+        let parameter = b.parameter(name, class, typed.then(|| Real::ELEMENTS[recipe.element]));
         values.push(match class {
             ParameterClass::Seed => (b.random(parameter, recipe.element as u32 % 3), BroadcastClass::Tensor),
             ParameterClass::Bits => {
@@ -245,7 +245,7 @@ fn tree(case: &Case) -> Tree {
                 (b.apply(Op::Select, &[condition, y, z]), x_class.join(y_class).join(z_class))
             }
             36..38 => (b.apply(Op::Fma, &[x, y, z]), x_class.join(y_class).join(z_class)),
-            38..41 => (b.cast(ElementType::ALL[which % NUMBERS], x), x_class),
+            38..41 => (b.cast(Real::ELEMENTS[which % NUMBERS], x), x_class),
             41 => (b.call(ops::gelu::function(), &[x]), x_class),
             42 => (b.call(ops::silu::function(), &[x]), x_class),
             43 => (b.call(ops::gelu_tanh_grad::function(), &[x]), x_class),
@@ -265,7 +265,7 @@ fn tree(case: &Case) -> Tree {
     }
     for (name, recipe) in OUTPUTS.into_iter().zip(&case.outputs) {
         let (node, class) = values[values.len() - 1 - recipe.pick % values.len()];
-        let element = Some(ElementType::ALL[recipe.element]);
+        let element = Some(Real::ELEMENTS[recipe.element]);
         let axis = [Axis::Row, Axis::Column, Axis::All][recipe.kind % 3];
         match recipe.kind {
             3 if recipe.batch && class == BroadcastClass::Tensor => {

@@ -10,7 +10,7 @@ use crate::lane::function::Inline;
 use crate::lane::{Class, Constant, LaneStep, Operation, Register};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::refused;
-use crate::te::dtype::DType;
+use crate::te::dtype::{DType, Held};
 use crate::te::error::{ExpressionError, TeError};
 use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::expr::var::Var;
@@ -22,11 +22,11 @@ const MOST_STEPS: usize = 1 << 18;
 
 /// The class in which values of a type are computed.
 pub(in crate::te::auto) const fn class_of(dtype: DType) -> Class {
-    match dtype {
-        DType::Bool | DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => Class::I32,
-        DType::Number(ElementType::I64) => Class::I64,
-        DType::Number(ElementType::F64) => Class::F64,
-        DType::Number(_) => Class::F32,
+    match dtype.held() {
+        Held::Bool | Held::I32 => Class::I32,
+        Held::I64 => Class::I64,
+        Held::F64 => Class::F64,
+        Held::F32 => Class::F32,
     }
 }
 
@@ -38,7 +38,7 @@ const fn cast(dtype: DType) -> Operation {
     }
 }
 
-const fn operation(op: Binary) -> Operation {
+const fn operation(op: Binary, dtype: DType) -> Operation {
     match op {
         Binary::Add => Operation::Apply(Op::Add),
         Binary::Sub => Operation::Apply(Op::Sub),
@@ -54,8 +54,12 @@ const fn operation(op: Binary) -> Operation {
         Binary::Ne => Operation::Apply(Op::Ne),
         Binary::FloorDiv => Operation::FloorDiv,
         Binary::FloorMod => Operation::FloorMod,
-        Binary::And => Operation::And,
-        Binary::Or => Operation::Or,
+        Binary::And | Binary::BitAnd => Operation::And,
+        Binary::Or | Binary::BitOr => Operation::Or,
+        Binary::BitXor => Operation::Xor,
+        Binary::Shl => Operation::ShiftLeft,
+        Binary::Shr if matches!(dtype, DType::U64) => Operation::ShiftUnsigned,
+        Binary::Shr => Operation::ShiftRight,
     }
 }
 
@@ -212,14 +216,16 @@ impl Program {
             (Kind::Var(var), _) => Ok(self.variable(*var)),
             (Kind::Binary(op, ..), &[a, b]) => {
                 let b = if matches!(op, Binary::FloorDiv | Binary::FloorMod) { self.divisor(b) } else { b };
-                let value = self.step(operation(*op), class, &[a, b]);
+                let value = self.step(operation(*op, x.dtype()), class, &[a, b]);
                 Ok(self.wrapped(value, x.dtype()))
             }
             (Kind::Not(_), _) => Ok(self.step(Operation::Not, class, operands)),
             (Kind::Select(..), _) => Ok(self.step(Operation::Apply(Op::Select), class, operands)),
             (Kind::Cast(inner), &[a]) => {
-                let narrow = matches!(inner.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
-                if narrow && x.dtype() == DType::Number(ElementType::I32) {
+                // A u64 and an i64 have the same bits.
+                let (from, to) = (inner.dtype(), x.dtype());
+                let is_wide = matches!(to, DType::I32 | DType::I64 | DType::U64);
+                if is_wide && from.is_integer() && from.held() == to.held() {
                     // It is already held in this way.
                     return Ok(a);
                 }
@@ -247,12 +253,12 @@ impl Program {
         register
     }
 
-    /// An 8-bit integer wrapped to its range.
+    /// An integer wrapped to a range that is narrower than the register's.
     fn wrapped(&mut self, x: Register, dtype: DType) -> Register {
-        if !matches!(dtype, DType::Number(ElementType::I8 | ElementType::U8)) {
+        if dtype.narrow_range().is_none() {
             return x;
         }
-        self.step(cast(dtype), Class::I32, &[x])
+        self.step(cast(dtype), class_of(dtype), &[x])
     }
 
     fn apply(&mut self, op: Op, class: Class, operands: &[Register]) -> Register {

@@ -144,7 +144,7 @@ impl Oracle {
                     Binary::Ge => f64::from(a >= b),
                     Binary::Eq => f64::from(a == b),
                     Binary::Ne => f64::from(a != b),
-                    Binary::And | Binary::Or => unreachable!("above"),
+                    other => unreachable!("{other:?}, which is above or not among what is drawn"),
                 }
             }
             Kind::Read(tensor, indices) => {

@@ -5,3 +5,4 @@ pub(crate) mod extents;
 mod operators;
 pub(crate) mod reducer;
 pub(crate) mod scan;
+mod values;

@@ -40,6 +40,22 @@ macro_rules! operators {
 
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem FloorMod);
 
+macro_rules! of_bits {
+    ($($trait:ident $method:ident $op:ident),*) => {$(
+        of_bits!(@ $trait $method $op: Expr, &Expr, Var, Axis);
+    )*};
+    (@ $trait:ident $method:ident $op:ident: $($left:ty),*) => {$(
+        impl<R: Into<Expr>> ops::$trait<R> for $left {
+            type Output = Expr;
+            fn $method(self, right: R) -> Expr {
+                Expr::of_bits(Binary::$op, self.into(), right.into())
+            }
+        }
+    )*};
+}
+
+of_bits!(BitAnd bitand BitAnd, BitOr bitor BitOr, BitXor bitxor BitXor, Shl shl Shl, Shr shr Shr);
+
 /// The methods of expressions, for variables and axes.
 macro_rules! methods {
     ($left:ty: $($(#[$doc:meta])* $method:ident),*) => {
@@ -67,6 +83,10 @@ macro_rules! methods {
             floor_mod,
             /// The smaller of two.
             min,
+            /// `self / other`, cut toward zero.
+            trunc_div,
+            /// `self - other * trunc_div(self, other)`
+            trunc_mod,
             /// The larger of two.
             max,
             /// `self < other`
@@ -88,6 +108,18 @@ macro_rules! methods {
 methods!(Var, Axis);
 
 impl Expr {
+    /// The operators on bits, which of truth values are those of logic.
+    fn of_bits(op: Binary, a: Self, b: Self) -> Self {
+        let truths = a.dtype() == DType::Bool && b.dtype() == DType::Bool;
+        let op = match op {
+            Binary::BitAnd if truths => Binary::And,
+            Binary::BitOr if truths => Binary::Or,
+            Binary::BitXor if truths => Binary::Ne,
+            op => op,
+        };
+        Self::binary(op, a, b)
+    }
+
     /// The operators. Division of integers rounds down.
     fn arithmetic(op: Binary, a: Self, b: Self) -> Self {
         let integers = a.dtype().is_integer() && b.dtype().is_integer();
@@ -141,6 +173,7 @@ impl ops::Not for Expr {
         match (self.error(), self.dtype()) {
             (Some(error), _) => Self::invalid(error),
             (None, DType::Bool) => Self::new(DType::Bool, Kind::Not(self)),
+            (None, dtype) if dtype.is_integer() => Self::binary(Binary::BitXor, self, Self::wrapped(-1, dtype)),
             (None, given) => Self::invalid(ExpressionError::OperandType { operation: "not".to_owned(), given }.into()),
         }
     }

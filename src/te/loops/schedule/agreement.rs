@@ -594,7 +594,7 @@ fn joined(op: Binary, a: &Known, b: &Known) -> Known {
 
 fn binary(op: Binary, dtype: DType, a: &Known, b: &Known) -> Result<Known, Reason> {
     if let (Some(a), Some(b)) = (a.int, b.int) {
-        return numbers(op, a, b);
+        return numbers(op, a, b, dtype);
     }
     let (x, y) = (a.bits, b.bits);
     let symmetric = |name: &str| hashed(&(name, x.min(y), x.max(y)));
@@ -616,12 +616,17 @@ fn binary(op: Binary, dtype: DType, a: &Known, b: &Known) -> Result<Known, Reaso
         Binary::Ge => less(y, x.wrapping_add(1)),
         Binary::Eq => hashed(&("equal", x.wrapping_sub(y).min(y.wrapping_sub(x)))),
         Binary::Ne => hashed(&("differ", x.wrapping_sub(y).min(y.wrapping_sub(x)))),
-        Binary::Div | Binary::FloorDiv | Binary::FloorMod | Binary::And | Binary::Or => hashed(&(op, x, y)),
+        Binary::BitAnd => symmetric("bit_and"),
+        Binary::BitOr => symmetric("bit_or"),
+        Binary::BitXor => symmetric("bit_xor"),
+        Binary::Div | Binary::FloorDiv | Binary::FloorMod | Binary::And | Binary::Or | Binary::Shl | Binary::Shr => {
+            hashed(&(op, x, y))
+        }
     };
     Ok(Known { ends, ..Known::of(bits) })
 }
 
-fn numbers(op: Binary, a: i64, b: i64) -> Result<Known, Reason> {
+fn numbers(op: Binary, a: i64, b: i64, dtype: DType) -> Result<Known, Reason> {
     let truth = |x: bool| i64::from(x);
     let quotient = |a: i64, b: i64| a.wrapping_div_euclid(b) - i64::from(b < 0 && a.wrapping_rem_euclid(b) != 0);
     Ok(Known::int(match op {
@@ -642,5 +647,8 @@ fn numbers(op: Binary, a: i64, b: i64) -> Result<Known, Reason> {
         Binary::Ne => truth(a != b),
         Binary::And => truth(a != 0 && b != 0),
         Binary::Or => truth(a != 0 || b != 0),
+        Binary::BitAnd | Binary::BitOr | Binary::BitXor | Binary::Shl | Binary::Shr => {
+            op.of_bits(a, b, dtype).ok_or(NO_VALUE)?
+        }
     }))
 }

@@ -195,15 +195,24 @@ fn types(given: &Given) -> Result<Work, TeError> {
     let small = te::compute(given.shape(), "small", |[i, j]| {
         bytes.at([i, j]).cast(ElementType::I8) - half.at([i, j]).cast(ElementType::I8)
     })?;
+    let words = te::compute(given.shape(), "words", |[i, j]| {
+        let x = w.at([i, j]).cast(ElementType::I16).cast(ElementType::U32);
+        (&x * 40503) ^ (x >> (j % 40).cast(ElementType::U32))
+    })?;
+    let far = te::compute(given.shape(), "far", |[i, j]| {
+        let x = words.at([i, j]).cast(ElementType::U64) << (i % 70).cast(ElementType::U64);
+        (&x / 7).max(!x % 1000)
+    })?;
     let long = te::compute([n], "long", |[i]| {
         te::sum(small.at([i, k]).cast(ElementType::I64) * half.at([i, k]).cast(ElementType::I64), [k])
     })?;
     let d = te::compute(given.shape(), "D", |[i, j]| {
         (long.at([i]).cast(ElementType::F64) + half.at([i, j]).cast(ElementType::F64)).cast(ElementType::F32)
             + small.at([i, j]).cast(ElementType::BF16).cast(ElementType::F32)
+            + (far.at([i, j]) & 255).cast(ElementType::U16).cast(ElementType::F32)
     })?;
     let outputs = vec![(d.clone(), given.sizes.to_vec())];
-    Ok(Work { inputs: vec![a, w], stages: vec![half, bytes, small, long, d], outputs })
+    Ok(Work { inputs: vec![a, w], stages: vec![half, bytes, small, words, far, long, d], outputs })
 }
 
 fn flattened(given: &Given) -> Result<Work, TeError> {

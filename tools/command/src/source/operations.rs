@@ -16,11 +16,11 @@ macro_rules! operations {
 }
 
 operations! {
-    abs, abs_grad, ceil, clamp, cos, cos_grad, erf, erf_grad, exp, exp2, exp_grad, floor, fma, gelu, gelu_grad,
+    abs, abs_grad, atan2, ceil, clamp, cos, cos_grad, erf, erf_grad, exp, exp2, exp_grad, floor, fma, gelu, gelu_grad,
     gelu_tanh, gelu_tanh_grad, hardswish, hardswish_grad, leaky_relu, leaky_relu_grad, log, log1p, log2, max, min, neg, pow,
     recip, relu, relu_grad, round, rsqrt, select, sigmoid, sigmoid_grad, silu, silu_grad, sin, sin_grad, softplus,
     softplus_grad, sqrt, square,
-    tanh, tanh_grad,
+    tan, tanh, tanh_grad,
 }
 
 #[cfg(test)]

@@ -138,6 +138,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
             "src/te/expr/ranges.rs",
             "src/te/expr/reduce.rs",
             "src/te/expr/tensor.rs",
+            "src/te/expr/unsigned.rs",
         ],
         "an expression reads tensors, a tensor's operation has expressions and axes, an axis has a range of expressions",
     ),

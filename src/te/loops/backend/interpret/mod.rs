@@ -79,10 +79,15 @@ impl Array {
     /// [`Array::integers`] gives these.
     #[must_use]
     pub fn values(&self) -> Vec<f64> {
-        self.elements.iter().map(|x| x.map_or(f64::NAN, Scalar::to_f64)).collect()
+        let value = |x: Scalar| match x {
+            Scalar::Int(bits) if self.dtype == DType::U64 => bits.cast_unsigned() as f64,
+            x => x.to_f64(),
+        };
+        self.elements.iter().map(|x| x.map_or(f64::NAN, value)).collect()
     }
 
-    /// The elements of an integer array, exactly; `None` for other types, or if an element was not written.
+    /// The elements of an integer array, exactly; `None` for other types, or if an element was not written. A u64 beyond
+    /// the range of i64 is the i64 of its bits.
     #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
         let integer = |x: &Option<Scalar>| match x {

@@ -12,7 +12,7 @@ use crate::te::expr::number;
 /// A value: an integer, a truth value, or an exact floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
-    /// An integer; a truth value is 0 or 1.
+    /// An integer; a truth value is 0 or 1, a u64 the i64 of its bits.
     Int(i64),
     /// A floating-point number.
     Float(f64),
@@ -21,7 +21,11 @@ pub enum Scalar {
 impl Scalar {
     /// A number converted to a type: rounded to nearest even, or wrapped for integers.
     pub(crate) fn constant(value: f64, dtype: DType) -> Result<Self, TeError> {
-        if dtype.is_float() { Self::Float(value).in_type(dtype) } else { Self::Int(value as i64).in_type(dtype) }
+        if dtype.is_float() || dtype == DType::U64 {
+            Self::Float(value).in_type(dtype)
+        } else {
+            Self::Int(value as i64).in_type(dtype)
+        }
     }
 
     pub(crate) fn to_f64(self) -> f64 {
@@ -42,14 +46,12 @@ impl Scalar {
             return Ok(Self::Int(i64::from(self.to_f64() != 0.0)));
         };
         Ok(match (element, self) {
-            (ElementType::I64, Self::Int(x)) => Self::Int(x),
-            (ElementType::I64, Self::Float(x)) => Self::Int(x as i64),
-            (ElementType::I32, Self::Int(x)) => Self::Int(i64::from(x as i32)),
-            (ElementType::I32, Self::Float(x)) => Self::Int(i64::from(x as i32)),
-            (ElementType::I8, Self::Int(x)) => Self::Int(i64::from(x as i8)),
-            (ElementType::I8, Self::Float(x)) => Self::Int(i64::from(x as i8)),
-            (ElementType::U8, Self::Int(x)) => Self::Int(i64::from(x as u8)),
-            (ElementType::U8, Self::Float(x)) => Self::Int(i64::from(x as u8)),
+            (_, Self::Int(x)) if dtype.is_integer() => Self::Int(dtype.wrap(x)),
+            (_, Self::Float(x)) if dtype == DType::U64 => Self::Int((x as u64).cast_signed()),
+            (_, Self::Float(x)) if dtype.is_integer() => {
+                let (least, greatest) = dtype.range().unwrap_or((i64::MIN, i64::MAX));
+                Self::Int((x as i64).clamp(least, greatest))
+            }
             (float, Self::Int(x)) => Self::Float(number::round_integer(float, x)),
             (float, Self::Float(x)) => Self::Float(number::round(float, x)),
         })
@@ -59,7 +61,10 @@ impl Scalar {
     pub(crate) fn binary(op: Binary, a: Self, b: Self, dtype: DType) -> Result<Self, TeError> {
         match (a, b) {
             (Self::Int(a), Self::Int(b)) => {
-                integers(op, a, b)?.in_type(if op.is_truth() { DType::Bool } else { dtype })
+                if let Some(value) = op.of_bits(a, b, dtype) {
+                    return Ok(Self::Int(value));
+                }
+                integers(op, a, b, dtype)?.in_type(if op.is_truth() { DType::Bool } else { dtype })
             }
             _ => floats(op, a.to_f64(), b.to_f64(), dtype),
         }
@@ -77,7 +82,7 @@ impl Scalar {
     }
 }
 
-fn integers(op: Binary, a: i64, b: i64) -> Result<Scalar, TeError> {
+fn integers(op: Binary, a: i64, b: i64, dtype: DType) -> Result<Scalar, TeError> {
     let truth = |holds: bool| Scalar::Int(i64::from(holds));
     let divisor = || match b {
         0 => Err(TeError::from(DataError::DivisionByZero { divisor: None })),
@@ -108,6 +113,9 @@ fn integers(op: Binary, a: i64, b: i64) -> Result<Scalar, TeError> {
         Binary::Ne => truth(a != b),
         Binary::And => truth(a != 0 && b != 0),
         Binary::Or => truth(a != 0 || b != 0),
+        Binary::BitAnd | Binary::BitOr | Binary::BitXor | Binary::Shl | Binary::Shr => {
+            return Err(ExpressionError::OperandType { operation: format!("{op:?}"), given: dtype }.into());
+        }
     })
 }
 
@@ -126,7 +134,7 @@ fn floats(op: Binary, a: f64, b: f64, dtype: DType) -> Result<Scalar, TeError> {
         Binary::Ge => return truth(a >= b),
         Binary::Eq => return truth(a == b),
         Binary::Ne => return truth(a != b),
-        Binary::FloorDiv | Binary::FloorMod | Binary::And | Binary::Or => {
+        _ => {
             return Err(ExpressionError::OperandType { operation: format!("{op:?}"), given: dtype }.into());
         }
     };

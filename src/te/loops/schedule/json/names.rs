@@ -50,8 +50,13 @@ impl<'de, T: Named> Deserialize<'de> for Name<T> {
 
 impl Named for Binary {
     fn all() -> impl Iterator<Item = Self> {
-        use Binary::{Add, And, Div, Eq, FloorDiv, FloorMod, Ge, Gt, Le, Lt, Max, Min, Mul, Ne, Or, Sub};
-        [Add, Sub, Mul, Div, FloorDiv, FloorMod, Min, Max, Lt, Le, Gt, Ge, Eq, Ne, And, Or].into_iter()
+        use Binary::{
+            Add, And, BitAnd, BitOr, BitXor, Div, Eq, FloorDiv, FloorMod, Ge, Gt, Le, Lt, Max, Min, Mul, Ne, Or, Shl,
+            Shr, Sub,
+        };
+        let numbers = [Add, Sub, Mul, Div, FloorDiv, FloorMod, Min, Max];
+        let truths = [Lt, Le, Gt, Ge, Eq, Ne, And, Or];
+        numbers.into_iter().chain(truths).chain([BitAnd, BitOr, BitXor, Shl, Shr])
     }
 }
 
@@ -94,7 +99,10 @@ mod tests {
         fn all<T: Named>() -> String {
             T::all().map(Named::name).collect::<Vec<_>>().join(" ")
         }
-        assert_eq!(all::<Binary>(), "add sub mul div floor_div floor_mod min max lt le gt ge eq ne and or");
+        assert_eq!(
+            all::<Binary>(),
+            "add sub mul div floor_div floor_mod min max lt le gt ge eq ne and or bit_and bit_or bit_xor shl shr"
+        );
         assert_eq!(all::<AxisKind>(), "data thread reduce ordered");
         assert_eq!(all::<LoopKind>(), "serial parallel vectorized unrolled");
         let ops = "neg abs exp exp2 log log2 log1p sqrt rsqrt recip tanh erf sin cos floor ceil round add sub mul div";

@@ -95,7 +95,10 @@ impl Nodes {
                 self.operations.add(place, self.new_scan(scan)?);
                 return Ok(());
             }
-            JsonNode::Int { r#type: Name(dtype), value } if dtype.holds(*value) => Expr::new(*dtype, Kind::Int(*value)),
+            // A u64 is written as the i64 of its bits.
+            JsonNode::Int { r#type: Name(dtype), value } if dtype.holds(*value) || *dtype == DType::U64 => {
+                Expr::new(*dtype, Kind::Int(*value))
+            }
             JsonNode::Float { r#type: Name(dtype), value } if dtype.is_float() => {
                 Expr::new(*dtype, Kind::Float(number(value)?))
             }

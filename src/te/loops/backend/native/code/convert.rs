@@ -81,15 +81,17 @@ impl Translator<'_, '_, '_> {
         Ok(self.wrapped(value, to))
     }
 
-    /// An integer in 32 bits wrapped to its type.
+    /// An integer wrapped to a type that is narrower than what holds it.
     pub(super) fn wrapped(&mut self, value: Val, dtype: DType) -> Val {
-        match dtype {
-            DType::Number(ElementType::I8) => self.each(value, |this, x| {
-                let high = this.b.ins().ishl_imm_u(x, 24);
-                this.b.ins().sshr_imm_u(high, 24)
+        match dtype.narrow_range() {
+            Some((0, greatest)) => self.each(value, |this, x| this.and_bits(x, greatest)),
+            Some((_, greatest)) => self.each(value, |this, x| {
+                // One bit of the type is the sign.
+                let beyond = 31 - i64::from(greatest.count_ones());
+                let high = this.b.ins().ishl_imm_u(x, beyond);
+                this.b.ins().sshr_imm_u(high, beyond)
             }),
-            DType::Number(ElementType::U8) => self.each(value, |this, x| this.and_bits(x, 0xff)),
-            _ => value,
+            None => value,
         }
     }
 
@@ -99,11 +101,13 @@ impl Translator<'_, '_, '_> {
         self.b.ins().band(x, mask)
     }
 
-    /// A constant of 32 bits, for one value or every lane.
+    /// An integer of as many bits as a value's lanes have, for one value or every lane.
     fn same(&mut self, like: Value, bits: i64) -> Value {
         let ty = self.b.func.dfg.value_type(like);
-        let constant = self.b.ins().iconst(types::I32, bits & 0xffff_ffff);
-        if ty.is_vector() { self.b.ins().splat(types::I32X4, constant) } else { constant }
+        let is_wide = ty.lane_bits() == 64;
+        let (lane, lanes) = if is_wide { (types::I64, types::I64X2) } else { (types::I32, types::I32X4) };
+        let constant = self.b.ins().iconst(lane, if is_wide { bits } else { bits & 0xffff_ffff });
+        if ty.is_vector() { self.b.ins().splat(lanes, constant) } else { constant }
     }
 
     fn integer_to_float(&mut self, value: Val, from: DType, to: DType) -> Result<Val, TeError> {
@@ -142,17 +146,13 @@ impl Translator<'_, '_, '_> {
         Ok(self.clamped(whole, to))
     }
 
-    /// A 32-bit integer, limited to the range of an 8-bit type.
+    /// An integer, limited to the range of a type that is narrower than what holds it.
     fn clamped(&mut self, value: Val, dtype: DType) -> Val {
-        let (low, high) = match dtype {
-            DType::Number(ElementType::I8) => (-128, 127),
-            DType::Number(ElementType::U8) => (0, 255),
-            _ => return value,
-        };
+        let Some((low, high)) = dtype.narrow_range() else { return value };
         self.each(value, |this, x| {
             let (low, high) = (this.same(x, low), this.same(x, high));
-            let x = this.b.ins().smax(x, low);
-            this.b.ins().smin(x, high)
+            let x = this.smaller(x, low, IntCC::SignedGreaterThan);
+            this.smaller(x, high, IntCC::SignedLessThan)
         })
     }
 

@@ -31,7 +31,7 @@ impl Translator<'_, '_, '_> {
                 Binary::Ge => return Ok(self.float_compare(FloatCC::GreaterThanOrEqual, a, b, dtype)),
                 Binary::Eq => return Ok(self.float_compare(FloatCC::Equal, a, b, dtype)),
                 Binary::Ne => return Ok(self.float_compare(FloatCC::NotEqual, a, b, dtype)),
-                Binary::FloorDiv | Binary::FloorMod | Binary::And | Binary::Or => {
+                _ => {
                     return Err(ExpressionError::OperandType { operation: format!("{op:?}"), given: dtype }.into());
                 }
             };
@@ -68,20 +68,40 @@ impl Translator<'_, '_, '_> {
                     Ok(this.floor_division(quotient, values[0], values[1], right))
                 })?
             }
+            Binary::Shl | Binary::Shr => self.in_lanes(&[(a, dtype), (b, dtype)], dtype, &mut |this, values| {
+                Ok(this.shifted(op, values[0], values[1], dtype))
+            })?,
             _ => self.zip(a, b, dtype, |this, a, b| match op {
                 Binary::Add => this.b.ins().iadd(a, b),
                 Binary::Sub => this.b.ins().isub(a, b),
                 Binary::Mul => this.b.ins().imul(a, b),
                 Binary::Min => this.smaller(a, b, IntCC::SignedLessThan),
                 Binary::Max => this.smaller(a, b, IntCC::SignedGreaterThan),
-                Binary::And => this.b.ins().band(a, b),
+                Binary::And | Binary::BitAnd => this.b.ins().band(a, b),
+                Binary::BitXor => this.b.ins().bxor(a, b),
                 _ => this.b.ins().bor(a, b),
             }),
         };
         Ok(self.wrapped(result, dtype))
     }
 
-    fn smaller(&mut self, a: Value, b: Value, condition: IntCC) -> Value {
+    /// One value, shifted. By as many places as it has bits, or by a negative number, nothing is left but the sign.
+    fn shifted(&mut self, op: Binary, x: Value, by: Value, dtype: DType) -> Value {
+        let ty = self.b.func.dfg.value_type(x);
+        let bits = i64::from(ty.bits());
+        let is_within = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, by, bits);
+        let (most, zero) = (self.b.ins().iconst(ty, bits - 1), self.b.ins().iconst(ty, 0));
+        let places = self.b.ins().select(is_within, by, most);
+        let shifted = match op {
+            Binary::Shl => self.b.ins().ishl(x, places),
+            _ if dtype == DType::U64 => self.b.ins().ushr(x, places),
+            _ => return self.b.ins().sshr(x, places),
+        };
+        self.b.ins().select(is_within, shifted, zero)
+    }
+
+    /// The first of two values if a condition holds, else the second.
+    pub(super) fn smaller(&mut self, a: Value, b: Value, condition: IntCC) -> Value {
         let chosen = self.b.ins().icmp(condition, a, b);
         if self.b.func.dfg.value_type(a).is_vector() {
             self.b.ins().bitselect(chosen, a, b)
@@ -176,7 +196,7 @@ impl Translator<'_, '_, '_> {
     }
 
     /// The low halves of the 64-bit lanes of two vectors.
-    fn halved(&mut self, low: Value, high: Value) -> Value {
+    pub(super) fn halved(&mut self, low: Value, high: Value) -> Value {
         let (low, high) = (self.cast_bits(types::I8X16, low), self.cast_bits(types::I8X16, high));
         let both = self.shuffled(low, high, [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]);
         self.cast_bits(types::I32X4, both)

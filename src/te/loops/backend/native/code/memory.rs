@@ -213,11 +213,15 @@ impl Translator<'_, '_, '_> {
             return Ok(self.b.ins().icmp_imm_u(IntCC::NotEqual, byte, 0));
         };
         let bits = match element {
-            ElementType::F64 | ElementType::F32 | ElementType::I64 | ElementType::I32 => {
+            ElementType::F64 | ElementType::F32 | ElementType::I64 | ElementType::U64 | ElementType::I32 => {
                 return Ok(self.b.ins().load(scalar_type(dtype), flags, address, 0));
             }
+            ElementType::U32 => return Ok(self.b.ins().uload32(flags, address, 0)),
+            ElementType::I16 => return Ok(self.b.ins().sload16(types::I32, flags, address, 0)),
             ElementType::I8 => return Ok(self.b.ins().sload8(types::I32, flags, address, 0)),
-            ElementType::F16 | ElementType::BF16 => self.b.ins().uload16(types::I32, flags, address, 0),
+            ElementType::F16 | ElementType::BF16 | ElementType::U16 => {
+                self.b.ins().uload16(types::I32, flags, address, 0)
+            }
             _ => self.b.ins().uload8(types::I32, flags, address, 0),
         };
         match self.decoded(Val::One(bits), dtype)? {
@@ -260,10 +264,14 @@ impl Translator<'_, '_, '_> {
         for start in (0..count).step_by(width) {
             let at = i32::try_from(start * element_size(dtype)).unwrap_or(i32::MAX);
             vectors.push(match element {
-                ElementType::F64 | ElementType::F32 | ElementType::I64 | ElementType::I32 => {
+                ElementType::F64 | ElementType::F32 | ElementType::I64 | ElementType::U64 | ElementType::I32 => {
                     self.b.ins().load(vector_type(dtype), flags, target.address, at)
                 }
-                ElementType::F16 | ElementType::BF16 => self.b.ins().uload16x4(flags, target.address, at),
+                ElementType::U32 => self.b.ins().uload32x2(flags, target.address, at),
+                ElementType::I16 => self.b.ins().sload16x4(flags, target.address, at),
+                ElementType::F16 | ElementType::BF16 | ElementType::U16 => {
+                    self.b.ins().uload16x4(flags, target.address, at)
+                }
                 _ => {
                     let four = self.b.ins().load(types::I32, flags, target.address, at);
                     let four = self.b.ins().scalar_to_vector(types::I32X4, four);
@@ -297,6 +305,7 @@ impl Translator<'_, '_, '_> {
             (1, types::I8) => self.b.ins().store(flags, bits, target.address, 0),
             (1, _) => self.b.ins().istore8(flags, bits, target.address, 0),
             (2, _) => self.b.ins().istore16(flags, bits, target.address, 0),
+            (4, types::I64) => self.b.ins().istore32(flags, bits, target.address, 0),
             _ => self.b.ins().store(flags, bits, target.address, 0),
         };
         Ok(())
@@ -325,10 +334,19 @@ impl Translator<'_, '_, '_> {
                     self.b.ins().store(flags, four, target.address, at);
                 }
                 2 => {
+                    let mask = self.b.ins().iconst(types::I32, 0xffff);
+                    let mask = self.b.ins().splat(types::I32X4, mask);
+                    let vector = self.b.ins().band(vector, mask);
                     let halves = self.b.ins().unarrow(vector, vector);
                     let halves = self.cast_bits(types::I64X2, halves);
                     let four = self.b.ins().extractlane(halves, 0);
                     self.b.ins().store(flags, four, target.address, at);
+                }
+                4 if scalar_type(dtype) == types::I64 => {
+                    let halves = self.halved(vector, vector);
+                    let halves = self.cast_bits(types::I64X2, halves);
+                    let two = self.b.ins().extractlane(halves, 0);
+                    self.b.ins().store(flags, two, target.address, at);
                 }
                 _ => {
                     self.b.ins().store(flags, vector, target.address, at);

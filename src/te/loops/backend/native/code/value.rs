@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 
 use super::{Binding, Translator, Val, unexpected};
-use crate::ElementType;
-use crate::te::dtype::DType;
+use crate::te::dtype::{DType, Held};
 use crate::te::error::{ExpressionError, LoweringError, TeError};
 use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::expr::node::Id;
@@ -15,12 +14,12 @@ use crate::te::text::expression;
 
 /// The type that holds one value.
 pub(super) fn scalar_type(dtype: DType) -> Type {
-    match dtype {
-        DType::Bool => types::I8,
-        DType::Number(ElementType::F64) => types::F64,
-        DType::Number(ElementType::I64) => types::I64,
-        DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => types::I32,
-        DType::Number(_) => types::F32,
+    match dtype.held() {
+        Held::Bool => types::I8,
+        Held::F64 => types::F64,
+        Held::I64 => types::I64,
+        Held::I32 => types::I32,
+        Held::F32 => types::F32,
     }
 }
 
@@ -182,7 +181,9 @@ impl Translator<'_, '_, '_> {
     fn index_once(&mut self, x: &Expr, known: &mut HashMap<Id, Value>) -> Result<Value, TeError> {
         match x.kind() {
             Kind::Int(value) => Ok(self.integer(*value)),
-            Kind::Binary(op @ (Binary::Add | Binary::Sub | Binary::Mul), a, b) => {
+            Kind::Binary(op @ (Binary::Add | Binary::Sub | Binary::Mul), a, b)
+                if matches!(x.dtype(), DType::I32 | DType::I64) =>
+            {
                 if let Some(value) = known.get(&x.id()) {
                     return Ok(*value);
                 }
@@ -262,14 +263,7 @@ impl Translator<'_, '_, '_> {
 
     /// An integer constant of a type, wrapped to it.
     pub(super) fn integer_constant(&mut self, value: i64, dtype: DType) -> Value {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it wraps")]
-        let wrapped = match dtype {
-            DType::Bool => i64::from(value != 0),
-            DType::Number(ElementType::I8) => i64::from(value as i8),
-            DType::Number(ElementType::U8) => i64::from(value as u8),
-            DType::Number(ElementType::I32) => i64::from(value as i32),
-            DType::Number(_) => value,
-        };
+        let wrapped = dtype.wrap(value);
         match scalar_type(dtype) {
             ty @ (types::I8 | types::I32 | types::I64) => self.b.ins().iconst(ty, wrapped),
             _ => self.constant(value as f64, dtype),
