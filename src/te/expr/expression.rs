@@ -504,6 +504,18 @@ impl From<Axis> for Expr {
     }
 }
 
+impl From<&Var> for Expr {
+    fn from(var: &Var) -> Self {
+        (*var).into()
+    }
+}
+
+impl From<&Axis> for Expr {
+    fn from(axis: &Axis) -> Self {
+        (*axis).into()
+    }
+}
+
 impl From<&Self> for Expr {
     fn from(x: &Self) -> Self {
         x.clone()
@@ -520,10 +532,16 @@ macro_rules! from_integers {
                 )
             }
         }
+
+        impl From<&$integer> for Expr {
+            fn from(value: &$integer) -> Self {
+                Self::from(*value)
+            }
+        }
     )*};
 }
 
-from_integers!(i32, u32, i64, u64, usize);
+from_integers!(i32, u32, i64, u64, isize, usize);
 
 impl From<bool> for Expr {
     fn from(value: bool) -> Self {
