@@ -282,7 +282,7 @@ fn sizes_that_arguments_do_not_give() -> Result<(), TeError> {
         let kernel = te::auto::build(&[&sums])?.build(&device)?;
         match more {
             Some(more) => {
-                kernel.run_bound(&[(x, (&given).into()), (more, (&three).into()), (&sums, (&mut made).into())])?
+                kernel.run_bound(&[(x, (&given).into()), (more, (&three).into()), (&sums, (&mut made).into())])?;
             }
             None => kernel.run_bound(&[(x, (&given).into()), (&sums, (&mut made).into())])?,
         }

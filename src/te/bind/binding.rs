@@ -50,6 +50,11 @@ pub(crate) const OF_KERNELS: &str = "read a tensor that has it, or use a number"
 /// The refusal of a run whose arguments don't give a size. `means` tells what to do if no argument has it.
 pub(crate) fn unknown_size<'a>(var: Var, arguments: impl IntoIterator<Item = &'a Tensor>, means: &str) -> TeError {
     let (size, mut names) = (var.name().to_owned(), Vec::new());
+    if !var.dtype().is_integer() {
+        let reason =
+            format!("sizes are integers, and it is of type {}; read it from a tensor of one element", var.dtype());
+        return RunError::UnknownSize { size, reason }.into();
+    }
     for tensor in arguments {
         let shape = tensor.shape();
         if let Some((d, extent)) = shape.iter().enumerate().find(|(_, extent)| extent.uses(var)) {

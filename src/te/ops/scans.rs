@@ -148,7 +148,7 @@ pub fn cummin(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError
 /// # Errors
 /// The errors of [`cumsum`].
 pub fn cummax_with_indices(a: &Tensor, running: impl Into<Running>) -> Result<[Tensor; 2], TeError> {
-    with_indices(a, running.into(), |a, running| cummax(a, running))
+    with_indices(a, running.into(), cummax)
 }
 
 /// [`cummin`] with indices, as [`cummax_with_indices`] gives them.
@@ -156,7 +156,7 @@ pub fn cummax_with_indices(a: &Tensor, running: impl Into<Running>) -> Result<[T
 /// # Errors
 /// The errors of [`cumsum`].
 pub fn cummin_with_indices(a: &Tensor, running: impl Into<Running>) -> Result<[Tensor; 2], TeError> {
-    with_indices(a, running.into(), |a, running| cummin(a, running))
+    with_indices(a, running.into(), cummin)
 }
 
 /// Running extremes with their indices. An element that equals the extreme up to it, itself included, is the last one

@@ -210,6 +210,6 @@ fn indices_of_any_kind() -> Result<(), TeError> {
     let y = te::compute([n], "y", |[i]| x.at((i, rows.len() - 1, i % 8, Expr::from(2))))?;
     assert_eq!(y.dtype(), DType::F32);
     let z = te::placeholder(&rows, "z");
-    assert!(z.at(&rows) == z.at([4, 5]) && z.at(rows.as_slice()) == z.at(&[4usize, 5]));
-    te::compute_over(&rows, "w", |axes| vec![z.at(axes) + z.at(&axes.to_vec())]).map(drop)
+    assert!(z.at(&rows) == z.at([4, 5]) && z.at(rows.as_slice()) == z.at([4usize, 5]));
+    te::compute_over(&rows, "w", |axes| vec![z.at(axes) + z.at(axes.to_vec())]).map(drop)
 }

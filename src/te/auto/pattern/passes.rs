@@ -122,8 +122,7 @@ fn ranges(name: &str, compute: &Compute, reduce: &Reduce) -> Result<Vec<Range>, 
         } else {
             let most = upper(&extent, &context).ok_or_else(|| {
                 refused(&format!(
-                    "{name}, a reduction over {}, whose extent {} has no bound that sizes give (reduce over a range that \
-                     is always long enough, and choose by a condition what counts),",
+                    "{name}, a reduction over {} in one kernel, whose extent {} no size bounds,",
                     axis.name(),
                     expression(&extent)
                 ))

@@ -17,6 +17,7 @@ use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::cell::Cell;
 use crate::te::error::TeError;
 use crate::te::expr::var::Var;
+use crate::te::loops::schedule::Stage;
 use crate::tuning::Tuning;
 
 /// The CPU.
@@ -31,7 +32,7 @@ impl Backend for Cpu<'_> {
     }
 
     fn by_data(&self, range: &RangeByData) -> Result<Box<dyn Runs>, TeError> {
-        let program = range.program(|stage, results| stage.parallel(results))?;
+        let program = range.program(Stage::parallel)?;
         Ok(Box::new(ProgramKernel::new(&program, self.device)?))
     }
 
