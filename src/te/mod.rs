@@ -54,11 +54,16 @@ pub use error::{
 pub use expr::axis::{Axis, AxisKind, Domain, IntoDomain, reduce_axis, thread_axis};
 pub use expr::buffer::{Buffer, Scope};
 pub use expr::define::compute::{compute, compute_all, compute_named, compute_over, placeholder, placeholder_of};
+pub use expr::define::functions::{
+    abs, cast, ceil, clamp, cos, erf, exp, exp2, floor, floor_div, floor_mod, fma, gelu, gelu_tanh, log, log1p, log2,
+    maximum, minimum, pow, recip, relu, round, rsqrt, select, sigmoid, silu, sin, softplus, sqrt, tanh,
+};
 pub use expr::define::reducer::{
     Reducer, all, all_reducer, any, any_reducer, comm_reducer, max, max_reducer, min, min_reducer, prod, sum,
     sum_reducer, tuple_reducer,
 };
 pub use expr::define::scan::{scan, scan_all};
+pub use expr::dimension::Dimension;
 pub use expr::expression::{Binary, Expr, Kind};
 pub use expr::reduce::{Combiner, Reduce};
 pub use expr::tensor::{Compute, Indices, Operation, OperationKind, Scan, Tensor};

@@ -223,3 +223,100 @@ fn automatic_kernels() -> Result<(), Box<dyn std::error::Error>> {
     );
     Ok(())
 }
+
+#[test]
+fn operands_indices_and_axes() {
+    let (a, k) = (matrix(), te::reduce_axis((0, 8), "k"));
+    let counts = te::placeholder_of(ElementType::I32, [te::var("n")], "counts");
+    advised(
+        of_rows(|i| counts.at([i]).exp()),
+        "convert it with `.cast(…)`",
+        of_rows(|i| counts.at([i]).cast(DType::F32).exp()),
+    );
+    let half = |_: Axis| Expr::from(0.5);
+    advised(
+        of_rows(|i| a.at((i, half(i)))),
+        "convert it with `.cast(ElementType::I32)`",
+        of_rows(|i| a.at((i, half(i).cast(ElementType::I32)))),
+    );
+    let fma = |operands: &[f64]| {
+        let operands: Vec<Expr> = operands.iter().map(|x| Expr::from(*x)).collect();
+        of_rows(|_| Expr::apply(epilogue::expr::Op::Fma, operands))
+    };
+    advised(fma(&[1.0, 2.0]), "give as many as it takes", fma(&[1.0, 2.0, 3.0]));
+    advised(of_rows(|i| a.at([i])), "give one for each", of_rows(|i| a.at([i, i])));
+    advised(
+        of_rows(|i| a.at([i, k])),
+        "use the axes that its body is given, or reduce over this one",
+        of_rows(|i| te::sum(a.at([i, k]), [k])),
+    );
+    advised(of_rows(|i| te::sum(a.at([i, k]), [k, k])), "give it once", of_rows(|i| te::sum(a.at([i, k]), [k])));
+    let from = |init: Vec<Expr>| of_rows(|i| te::sum_reducer().build(&[a.at([i, k])], &[k], None, init).remove(0));
+    advised(from(vec![1.0.into(), 2.0.into()]), "give one for each value that is reduced", from(vec![1.0.into()]));
+    let more = te::compute([te::var("n")], "more", |[i]| a.at([i, i]) + 1).unwrap();
+    advised(
+        of_rows(|i| te::sum_reducer().over_from(a.at([i, k]), [k], a.at([i, i]) + 1)),
+        "compute it as a tensor, and give its element",
+        of_rows(|i| te::sum_reducer().over_from(a.at([i, k]), [k], more.at([i]))),
+    );
+    advised(te::ops::sum(&a, 2), "numbers go from -2 to 1", te::ops::sum(&a, -2));
+    let sums = sums_of(&a).unwrap();
+    let lowered = |arguments: &[&Tensor]| te::lower(&te::create_schedule(&[&sums]), arguments, "main");
+    advised(lowered(&[&sums]), "add it to them", lowered(&[&a, &sums]));
+}
+
+/// A size that no argument gives: the tensor that should, and how.
+#[test]
+fn sizes_that_arguments_do_not_give() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let (n, m) = (te::var("n"), te::var("m"));
+    let given = device.full::<f32>([2, 6], 1.0)?;
+    let run = |x: &Tensor, half: Expr, more: Option<&Tensor>| {
+        let k = te::reduce_axis((0, half), "k");
+        let sums = te::compute([n], "sums", |[i]| {
+            let also = more.map_or_else(|| Expr::from(0.0), |more| more.at([k]) * 0.0);
+            te::sum(x.at([i, k]) + also, [k])
+        })?;
+        let mut made = device.zeros::<f32>([2])?;
+        let three = device.full::<f32>([3], 1.0)?;
+        let kernel = te::auto::build(&[&sums])?.build(&device)?;
+        match more {
+            Some(more) => {
+                kernel.run_bound(&[(x, (&given).into()), (more, (&three).into()), (&sums, (&mut made).into())])?;
+            }
+            None => kernel.run_bound(&[(x, (&given).into()), (&sums, (&mut made).into())])?,
+        }
+        Ok::<_, TeError>(made.to_vec::<f32>()?)
+    };
+    let (doubled, whole) = (te::placeholder((n, m * 2), "x"), te::placeholder([n, m], "x"));
+    let message = "the size m can't be found from the arguments: dimension 1 of x is m * 2, and only an extent that is a \
+                   variable by itself gives one; make this extent a variable (`te::var`), and write m as an expression of it";
+    let sums = advised(run(&doubled, m.into(), None), message, run(&whole, m / 2, None));
+    assert_eq!(sums, [3.0, 3.0]);
+    let other = te::placeholder([n, te::var("width")], "x");
+    let message = "the size m can't be found from the arguments: neither x nor sums has such an extent; read a tensor that \
+                   has it, or use a number";
+    let table = te::placeholder([m], "table");
+    let sums = advised(run(&other, m.into(), None), message, run(&other, m.into(), Some(&table)));
+    assert_eq!(sums, [3.0, 3.0]);
+    assert_eq!(run(&other, 3.into(), None)?, [3.0, 3.0]);
+
+    let k = te::reduce_axis((0, m), "k");
+    let totals = te::compute([n], "totals", |[i]| te::sum(other.at([i, k]), [k]))?;
+    let run = |with: &[&Tensor]| {
+        let arguments = [with, &[&other, &totals]].concat();
+        let kernel = te::lower(&te::create_schedule(&[&totals]), &arguments, "main")?.build(&device)?;
+        let (three, mut made) = (device.full::<f32>([3], 1.0)?, device.zeros::<f32>([2])?);
+        let mut all: Vec<(&Tensor, epilogue::Argument<'_>)> = with.iter().map(|x| (*x, (&three).into())).collect();
+        all.extend([(&other, (&given).into()), (&totals, (&mut made).into())]);
+        kernel.run_bound(&all)?;
+        drop(all);
+        Ok::<_, TeError>(made.to_vec::<f32>()?)
+    };
+    let message = "the size m can't be found from the arguments: neither x nor totals has such an extent; give `lower` a \
+                   placeholder that has it, which nothing needs to read";
+    if cfg!(feature = "native") {
+        assert_eq!(advised(run(&[]), message, run(&[&table])), [3.0, 3.0]);
+    }
+    Ok(())
+}

@@ -27,21 +27,35 @@ fn expressions() {
     let refuse = |body: &dyn Fn(te::Axis) -> Expr, message: Expect| {
         refused(te::compute([n], "B", |[i]| body(i)), &message);
     };
-    refuse(&|i| a.at([i]), expect!["A has 2 dimensions, 1 indices were given"]);
-    refuse(&|i| a.at((i, 0.5)), expect!["an index of A has type f32; indices are integers"]);
+    refuse(&|i| a.at([i]), expect!["A has 2 dimensions, 1 indices were given; give one for each"]);
+    refuse(
+        &|i| a.at((i, 0.5)),
+        expect!["an index of A has type f32; indices are integers: convert it with `.cast(ElementType::I32)`"],
+    );
     refuse(
         &|i| a.at([i, i]) + h.at([i, i]),
         expect!["operands of types f32 and f16 don't mix; convert one with `.cast(…)`"],
     );
     refuse(&|i| te::sum(a.at([i, i]), [i]), expect!["i is not a reduction axis; make one with `reduce_axis`"]);
-    refuse(&|i| te::sum(a.at([i, k]), [k, k]), expect!["the axis k is given twice"]);
-    refuse(&|i| a.at([i, k]), expect!["B uses the axis k, which is neither its own nor reduced over"]);
+    refuse(&|i| te::sum(a.at([i, k]), [k, k]), expect!["the axis k is given twice; give it once"]);
+    refuse(
+        &|i| a.at([i, k]),
+        expect![
+            "B uses the axis k, which is neither its own nor reduced over; use the axes that its body is given, or reduce over this one"
+        ],
+    );
     refuse(
         &|i| te::sum(a.at([i, k]), [k]) + 1.0,
         expect!["B uses a reduction inside an expression; compute the reduction first, then use its tensor"],
     );
-    refuse(&|i| a.at([i, i]).select(1.0, 2.0), expect!["`select` takes no operand of type f32"]);
-    refused(te::compute([n, m], "C", |[i]| a.at([i, i])), &expect!["C has 2 dimensions, 1 indices were given"]);
+    refuse(
+        &|i| a.at([i, i]).select(1.0, 2.0),
+        expect!["`select` takes no operand of type f32; convert it with `.cast(…)`"],
+    );
+    refused(
+        te::compute([n, m], "C", |[i]| a.at([i, i])),
+        &expect!["C has 2 dimensions, 1 indices were given; give one for each"],
+    );
 }
 
 #[test]
@@ -49,7 +63,7 @@ fn schedules() -> Result<(), TeError> {
     let (a, b) = row_sums();
     let (i, k) = (b.axis(0)?, b.reduce_axis(0)?);
     let tx = te::thread_axis("threadIdx.x");
-    refused(b.axis(1), &expect!["B has 1 data axes, number 1 was asked for"]);
+    refused(b.axis(1), &expect!["B has 1 data axes, number 1 was asked for; numbers go from -1 to 0"]);
     let mut s = te::create_schedule(&[&b]);
     refused(s.stage(&te::placeholder([4], "X")).map(|_| ()), &expect!["X is not part of this schedule"]);
     let stage = s.stage(&b)?;
@@ -68,7 +82,7 @@ fn schedules() -> Result<(), TeError> {
     );
     let (outer, inner) = stage.split(i, 4)?;
     refused(stage.split(i, 4), &expect!["i is not a loop of B; it has been split or fused already"]);
-    refused(stage.reorder(&[outer, outer]), &expect!["the axis i.outer is given twice"]);
+    refused(stage.reorder(&[outer, outer]), &expect!["the axis i.outer is given twice; give it once"]);
     stage.bind(inner, tx)?;
     refused(stage.split(inner, 2), &expect!["`split` can't take i.inner: it is bound to a thread index"]);
     refused(
@@ -87,8 +101,14 @@ fn schedules() -> Result<(), TeError> {
         ],
     );
     refused(s.rfactor(&b, outer), &expect!["B can't be factored over i.outer: only a reduction axis can be factored"]);
-    refused(te::lower(&s, &[&b], "main"), &expect!["A is an input of the schedule but not among the arguments"]);
-    refused(te::lower(&s, &[&a], "main"), &expect!["B is an output of the schedule but not among the arguments"]);
+    refused(
+        te::lower(&s, &[&b], "main"),
+        &expect!["A is an input of the schedule but not among the arguments; add it to them"],
+    );
+    refused(
+        te::lower(&s, &[&a], "main"),
+        &expect!["B is an output of the schedule but not among the arguments; add it to them"],
+    );
     let positive = te::compute([te::var("n")], "positive", |[i]| i.greater(0))?;
     let program = te::lower(&te::create_schedule(&[&positive]), &[&positive], "main")?;
     refused(
@@ -161,7 +181,7 @@ fn reducers_use_their_operands_only() {
     let hidden = |i: te::Axis| {
         te::comm_reducer(|x, y| x.clone().less(&y).select(x % 2, y), zero, "hidden").over(a.at([i, k]), [k])
     };
-    refuse(&hidden, expect!["`FloorMod` takes no operand of type f32"]);
+    refuse(&hidden, expect!["`FloorMod` takes no operand of type f32; convert it with `.cast(…)`"]);
 }
 
 #[test]

@@ -28,7 +28,11 @@ mod native;
 #[cfg(feature = "native")]
 mod ops;
 #[cfg(feature = "native")]
+mod regions;
+#[cfg(feature = "native")]
 mod schedule;
 #[cfg(feature = "native")]
 mod status;
+#[cfg(feature = "native")]
+mod topi;
 mod values;

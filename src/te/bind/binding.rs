@@ -31,15 +31,48 @@ impl BoundSizes {
     }
 
     /// # Errors
-    /// [`RunError::Argument`] unless the variable is an extent or stride of an argument, or one of `counters`.
+    /// [`RunError::UnknownSize`] unless the variable is an extent or stride of an argument, or one of `counters`.
     pub(crate) fn require(program: &Program, var: Var, counters: &[Var]) -> Result<(), TeError> {
         let mut all = program.arguments.iter().flat_map(|(_, buffer)| buffer.shape().iter().chain(buffer.strides()));
         if counters.contains(&var) || all.any(|x| x.as_var() == Some(var)) {
             return Ok(());
         }
-        let reason = "it is the extent of no argument, so that no run gives its value; make it one".to_owned();
-        Err(RunError::Argument { tensor: var.name().to_owned(), reason }.into())
+        Err(unknown_size(var, program.arguments.iter().map(|(tensor, _)| tensor), OF_PROGRAMS))
     }
+}
+
+/// The means by which a program gets a size that none of its arguments has.
+pub(crate) const OF_PROGRAMS: &str = "give `lower` a placeholder that has it, which nothing needs to read";
+
+/// The means by which an automatic kernel gets a size that none of its arguments has.
+pub(crate) const OF_KERNELS: &str = "read a tensor that has it, or use a number";
+
+/// The refusal of a run whose arguments don't give a size. `means` tells what to do if no argument has it.
+pub(crate) fn unknown_size<'a>(var: Var, arguments: impl IntoIterator<Item = &'a Tensor>, means: &str) -> TeError {
+    let (size, mut names) = (var.name().to_owned(), Vec::new());
+    if !var.dtype().is_integer() {
+        let reason =
+            format!("sizes are integers, and it is of type {}; read it from a tensor of one element", var.dtype());
+        return RunError::UnknownSize { size, reason }.into();
+    }
+    for tensor in arguments {
+        let shape = tensor.shape();
+        if let Some((d, extent)) = shape.iter().enumerate().find(|(_, extent)| extent.uses(var)) {
+            let (name, extent) = (tensor.name(), expression(extent));
+            let reason = format!(
+                "dimension {d} of {name} is {extent}, and only an extent that is a variable by itself gives one; make this \
+                 extent a variable (`te::var`), and write {size} as an expression of it"
+            );
+            return RunError::UnknownSize { size, reason }.into();
+        }
+        names.push(tensor.name());
+    }
+    let reason = match names.as_slice() {
+        [] => format!("there are none; {means}"),
+        [only] => format!("{only} has no such extent; {means}"),
+        [names @ .., last] => format!("neither {} nor {last} has such an extent; {means}", names.join(", ")),
+    };
+    RunError::UnknownSize { size, reason }.into()
 }
 
 /// The type, shape and strides that a run gives for one argument.
@@ -87,6 +120,9 @@ pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[GivenShape<'_>]) ->
         }
     }
     for ((tensor, buffer), given) in parameters.iter().zip(given) {
+        if let Some(var) = buffer.shape().iter().find_map(|extent| without_value(extent, &sizes)) {
+            return Err(unknown_size(var, parameters.iter().map(|(tensor, _)| tensor), OF_PROGRAMS));
+        }
         check_layout(tensor, buffer, given, &sizes)?;
     }
     Ok(sizes)
@@ -146,6 +182,13 @@ fn check_layout(
         }
     }
     Ok(())
+}
+
+/// A variable of an expression that has no value.
+pub(crate) fn without_value(x: &Expr, sizes: &HashMap<Var, i64>) -> Option<Var> {
+    let mut missing = None;
+    x.visit(&mut |part| missing = missing.or(part.as_var().filter(|var| !sizes.contains_key(var))));
+    missing
 }
 
 /// The value of an expression of sizes that gives an integer or a truth value.

@@ -30,7 +30,7 @@ pub enum ExpressionError {
         other: DType,
     },
     /// An operation on a type it doesn't have.
-    #[error("`{operation}` takes no operand of type {given}")]
+    #[error("`{operation}` takes no operand of type {given}; convert it with `.cast(…)`")]
     OperandType {
         /// The operation.
         operation: String,
@@ -38,7 +38,7 @@ pub enum ExpressionError {
         given: DType,
     },
     /// The wrong number of operands.
-    #[error("`{function}` takes {needed} operands, {given} were given")]
+    #[error("`{function}` takes {needed} operands, {given} were given; give as many as it takes")]
     Arity {
         /// The function.
         function: String,
@@ -110,7 +110,7 @@ pub enum ExpressionError {
         kept: usize,
     },
     /// The wrong number of indices or axes.
-    #[error("{tensor} has {needed} dimensions, {given} indices were given")]
+    #[error("{tensor} has {needed} dimensions, {given} indices were given; give one for each")]
     Rank {
         /// The tensor.
         tensor: String,
@@ -152,7 +152,7 @@ pub enum ExpressionError {
         least: usize,
     },
     /// An index that is not an integer.
-    #[error("an index of {tensor} has type {given}; indices are integers")]
+    #[error("an index of {tensor} has type {given}; indices are integers: convert it with `.cast(ElementType::I32)`")]
     IndexType {
         /// The tensor.
         tensor: String,
@@ -160,19 +160,22 @@ pub enum ExpressionError {
         given: DType,
     },
     /// An axis requested by a number that the tensor doesn't have.
-    #[error("{tensor} has {count} {kind} axes, number {dimension} was asked for")]
+    #[error("{tensor} has {count} {kind} axes, number {dimension} was asked for; {}", numbers(*.count, .kind))]
     NoSuchAxis {
         /// The tensor.
         tensor: String,
         /// `data`, `reduction` or `scan`.
         kind: &'static str,
-        /// The number asked for.
-        dimension: usize,
+        /// The number asked for; from the end on if it is negative.
+        dimension: i64,
         /// How many there are.
         count: usize,
     },
     /// An axis of another computation, used in a body.
-    #[error("{tensor} uses the axis {axis}, which is neither its own nor reduced over")]
+    #[error(
+        "{tensor} uses the axis {axis}, which is neither its own nor reduced over; use the axes that its body is given, or \
+         reduce over this one"
+    )]
     ForeignAxis {
         /// The tensor.
         tensor: String,
@@ -204,7 +207,7 @@ pub enum ExpressionError {
         axis: String,
     },
     /// An axis given twice.
-    #[error("the axis {axis} is given twice")]
+    #[error("the axis {axis} is given twice; give it once")]
     RepeatedAxis {
         /// The axis.
         axis: String,
@@ -248,7 +251,7 @@ pub enum ExpressionError {
         what: String,
     },
     /// The wrong number of initial values.
-    #[error("{needed} initial values are needed, {given} were given")]
+    #[error("{needed} initial values are needed, {given} were given; give one for each value that is reduced")]
     InitCount {
         /// The number of values that are reduced.
         needed: usize,
@@ -256,7 +259,10 @@ pub enum ExpressionError {
         given: usize,
     },
     /// An initial value that is an expression.
-    #[error("an initial value (of type {given}) must be a number or a tensor's element")]
+    #[error(
+        "an initial value (of type {given}) must be a number or a tensor's element; compute it as a tensor, and give its \
+         element"
+    )]
     InitForm {
         /// Its type.
         given: DType,
@@ -278,5 +284,15 @@ fn written(dtype: DType) -> String {
     match dtype {
         DType::Bool => "DType::Bool".to_owned(),
         DType::Number(element) => format!("ElementType::{element:?}"),
+    }
+}
+
+/// The numbers that name an axis among this many of a kind.
+fn numbers(count: usize, kind: &str) -> String {
+    match (count.checked_sub(1), kind) {
+        (Some(last), _) => format!("numbers go from -{count} to {last}"),
+        (None, "reduction") => "only a computation that reduces has them".to_owned(),
+        (None, "scan") => "only what `te::scan` makes has one".to_owned(),
+        (None, _) => "only a computation of 1 or more dimensions has them".to_owned(),
     }
 }

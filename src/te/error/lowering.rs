@@ -117,7 +117,7 @@ pub enum LoweringError {
         reason: &'static str,
     },
     /// A tensor that is missing in the arguments.
-    #[error("{tensor} is {what} of the schedule but not among the arguments")]
+    #[error("{tensor} is {what} of the schedule but not among the arguments; add it to them")]
     MissingArgument {
         /// The tensor.
         tensor: String,
@@ -127,7 +127,7 @@ pub enum LoweringError {
     /// A variable that has no value where it is used, in a program built by hand.
     #[error(
         "{variable} has no value where it is used: a variable is the counter of a loop around it, is given by a `let`, or is \
-         an extent or stride of an argument"
+         an extent or stride of an argument; an argument that nothing reads may give it"
     )]
     Unbound {
         /// The variable.

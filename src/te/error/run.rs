@@ -20,6 +20,14 @@ pub enum RunError {
         /// The tensors that are needed, in order.
         needed: Vec<String>,
     },
+    /// A size that the extents of the arguments don't give.
+    #[error("the size {size} can't be found from the arguments: {reason}")]
+    UnknownSize {
+        /// The size.
+        size: String,
+        /// The tensor that has it without giving it, or all that don't have it; and what to do.
+        reason: String,
+    },
     /// An argument of a run that doesn't fit its tensor.
     #[error("argument {tensor}: {reason}")]
     Argument {

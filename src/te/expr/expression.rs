@@ -563,6 +563,18 @@ impl From<Axis> for Expr {
     }
 }
 
+impl From<&Var> for Expr {
+    fn from(var: &Var) -> Self {
+        (*var).into()
+    }
+}
+
+impl From<&Axis> for Expr {
+    fn from(axis: &Axis) -> Self {
+        (*axis).into()
+    }
+}
+
 impl From<&Self> for Expr {
     fn from(x: &Self) -> Self {
         x.clone()
@@ -570,28 +582,33 @@ impl From<&Self> for Expr {
 }
 
 macro_rules! from_integers {
-    ($($integer:ty),*) => {$(
+    ($($integer:ty: |$value:ident| $expression:expr,)*) => {$(
         impl From<$integer> for Expr {
-            fn from(value: $integer) -> Self {
-                Self::int(value.into())
+            /// As i64; a number beyond the range of i64 is a u64.
+            fn from($value: $integer) -> Self {
+                $expression
+            }
+        }
+
+        impl From<&$integer> for Expr {
+            fn from(value: &$integer) -> Self {
+                Self::from(*value)
             }
         }
     )*};
 }
 
-from_integers!(i8, u8, i16, u16, i32, u32, i64);
-
-impl From<u64> for Expr {
-    /// As of other integers; a number beyond the range of i64 is a u64.
-    fn from(value: u64) -> Self {
-        i64::try_from(value).map_or_else(|_| Self::wrapped(value.cast_signed(), DType::U64), Self::int)
-    }
-}
-
-impl From<usize> for Expr {
-    fn from(value: usize) -> Self {
-        (value as u64).into()
-    }
+from_integers! {
+    i8: |value| Self::int(value.into()),
+    u8: |value| Self::int(value.into()),
+    i16: |value| Self::int(value.into()),
+    u16: |value| Self::int(value.into()),
+    i32: |value| Self::int(value.into()),
+    u32: |value| Self::int(value.into()),
+    i64: |value| Self::int(value),
+    u64: |value| i64::try_from(value).map_or_else(|_| Self::wrapped(value.cast_signed(), DType::U64), Self::int),
+    isize: |value| Self::int(value as i64),
+    usize: |value| Self::from(value as u64),
 }
 
 impl From<bool> for Expr {

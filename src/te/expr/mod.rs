@@ -7,6 +7,7 @@
 pub(crate) mod axis;
 pub(crate) mod buffer;
 pub(super) mod define;
+pub(crate) mod dimension;
 pub(crate) mod expression;
 pub(crate) mod graph;
 pub(crate) mod node;

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::axis::{Axis, Domain};
+use super::dimension::Dimension;
 use super::expression::{Expr, Kind};
 use super::ranges::RangeGuard;
 use crate::te::dtype::DType;
@@ -159,39 +160,33 @@ impl Operation {
         }
     }
 
-    /// The axis of a dimension of a computation. After `rfactor` or `cache_write` a schedule computes the tensor by
+    /// The axis of a dimension of a computation; a negative number counts from the end. After `rfactor` or `cache_write` a schedule computes the tensor by
     /// another operation, with other axes: see [`Schedule::operation`].
     ///
     /// # Errors
     /// [`ExpressionError::NoSuchAxis`].
     ///
     /// [`Schedule::operation`]: crate::te::Schedule::operation
-    pub fn axis(&self, dimension: usize) -> Result<Axis, TeError> {
-        self.axis_of(dimension, || self.name.clone())
+    pub fn axis(&self, dimension: impl Into<Dimension>) -> Result<Axis, TeError> {
+        self.axis_of(dimension.into(), || self.name.clone())
     }
 
     /// An axis that a computation reduces over.
     ///
     /// # Errors
     /// [`ExpressionError::NoSuchAxis`].
-    pub fn reduce_axis(&self, place: usize) -> Result<Axis, TeError> {
-        self.reduce_axis_of(place, || self.name.clone())
+    pub fn reduce_axis(&self, place: impl Into<Dimension>) -> Result<Axis, TeError> {
+        self.reduce_axis_of(place.into(), || self.name.clone())
     }
 
-    fn axis_of(&self, dimension: usize, name: impl FnOnce() -> String) -> Result<Axis, TeError> {
+    fn axis_of(&self, dimension: Dimension, name: impl FnOnce() -> String) -> Result<Axis, TeError> {
         let axes: &[Axis] = self.as_compute().map_or(&[], |compute| &compute.axes);
-        let missing =
-            || ExpressionError::NoSuchAxis { tensor: name(), kind: "data", dimension, count: axes.len() }.into();
-        axes.get(dimension).copied().ok_or_else(missing)
+        dimension.among(axes.len(), "data", name).map(|place| axes[place])
     }
 
-    fn reduce_axis_of(&self, place: usize, name: impl FnOnce() -> String) -> Result<Axis, TeError> {
+    fn reduce_axis_of(&self, place: Dimension, name: impl FnOnce() -> String) -> Result<Axis, TeError> {
         let axes: &[Axis] = self.as_compute().map_or(&[], |compute| &compute.reduce_axes);
-        let missing = || {
-            ExpressionError::NoSuchAxis { tensor: name(), kind: "reduction", dimension: place, count: axes.len() }
-                .into()
-        };
-        axes.get(place).copied().ok_or_else(missing)
+        place.among(axes.len(), "reduction", name).map(|place| axes[place])
     }
 
     /// The scan, if it is one.
@@ -301,20 +296,20 @@ impl Tensor {
         self.shape().len()
     }
 
-    /// The axis of a dimension of a computation.
+    /// The axis of a dimension of a computation; a negative number counts from the end.
     ///
     /// # Errors
     /// [`ExpressionError::NoSuchAxis`].
-    pub fn axis(&self, dimension: usize) -> Result<Axis, TeError> {
-        self.operation.axis_of(dimension, || self.name())
+    pub fn axis(&self, dimension: impl Into<Dimension>) -> Result<Axis, TeError> {
+        self.operation.axis_of(dimension.into(), || self.name())
     }
 
     /// An axis that a computation reduces over.
     ///
     /// # Errors
     /// [`ExpressionError::NoSuchAxis`].
-    pub fn reduce_axis(&self, place: usize) -> Result<Axis, TeError> {
-        self.operation.reduce_axis_of(place, || self.name())
+    pub fn reduce_axis(&self, place: impl Into<Dimension>) -> Result<Axis, TeError> {
+        self.operation.reduce_axis_of(place.into(), || self.name())
     }
 
     /// A scan's time axis.
@@ -348,7 +343,8 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// Indices or extents: an array of one kind, or a tuple of several.
+/// Indices or extents: an array, a vector or a slice of one kind, or a tuple of several kinds. A kind is anything that
+/// converts to an [`Expr`]: axes, variables, integers, expressions, and references to these.
 pub trait Indices {
     /// The expressions, in order.
     fn expressions(self) -> Vec<Expr>;
@@ -366,9 +362,30 @@ impl<T: Into<Expr>> Indices for Vec<T> {
     }
 }
 
-impl Indices for &[Expr] {
+impl<'a, T> Indices for &'a [T]
+where
+    &'a T: Into<Expr>,
+{
     fn expressions(self) -> Vec<Expr> {
-        self.to_vec()
+        self.iter().map(Into::into).collect()
+    }
+}
+
+impl<'a, T> Indices for &'a Vec<T>
+where
+    &'a T: Into<Expr>,
+{
+    fn expressions(self) -> Vec<Expr> {
+        self.as_slice().expressions()
+    }
+}
+
+impl<'a, T, const N: usize> Indices for &'a [T; N]
+where
+    &'a T: Into<Expr>,
+{
+    fn expressions(self) -> Vec<Expr> {
+        self.as_slice().expressions()
     }
 }
 

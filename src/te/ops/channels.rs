@@ -56,6 +56,58 @@ pub fn instance_norm(
     normalised("instance_norm", a, &spread, weight, bias, epsilon, |at| at[..2].to_vec())
 }
 
+/// Batch normalisation of `[batch, channels, …]`: `(x - mean) / sqrt(var + epsilon)` times `weight` plus `bias`, all of
+/// `[channels]`. `running` has the mean and variance of each channel, as a trained network brings them. Without it, they
+/// are those of the batch and of all axes behind, as in training; the variance is not corrected. Infinities and NaN are
+/// as in [`layer_norm`](super::layer_norm()).
+///
+/// ```
+/// use epilogue::{Device, te};
+///
+/// let (x, of_channels) = (te::placeholder([1, 2, 2], "x"), |name| te::placeholder([2], name));
+/// let (mean, var) = (of_channels("mean"), of_channels("var"));
+/// let normal = te::ops::batch_norm(&x, Some([&mean, &var]), None, None, 0.0)?;
+///
+/// let device = Device::cpu();
+/// let (xs, means) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [1, 2, 2])?, device.tensor(&[1f32, 3.0], [2])?);
+/// let (vars, mut y) = (device.tensor(&[1f32, 0.25], [2])?, device.zeros::<f32>([1, 2, 2])?);
+/// te::auto::build(&[&normal])?.build(&device)?.run_bound(&[
+///     (&x, (&xs).into()),
+///     (&mean, (&means).into()),
+///     (&var, (&vars).into()),
+///     (&normal, (&mut y).into()),
+/// ])?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.0, 0.0, 2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The errors of [`group_norm`], but for the groups; also for a mean or variance that doesn't fit.
+pub fn batch_norm(
+    a: &Tensor,
+    running: Option<[&Tensor; 2]>,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    epsilon: f64,
+) -> Result<Tensor, TeError> {
+    let (shape, wide) = (checked("batch_norm", a, weight, bias)?, wide(a.dtype()));
+    let spread = match running {
+        Some([mean, var]) => {
+            for (role, given) in [("the mean", mean), ("the variance", var)] {
+                require_float(given, "batch_norm")?;
+                require_shape("batch_norm", (role, given), &shape[1..2], "as the channels")?;
+            }
+            let half = map(mean.shape(), "half_mean", |at| mean.at(at).cast(wide) * Expr::constant(0.5, wide))?;
+            Spread { half, var: var.clone() }
+        }
+        None => {
+            let others: Vec<usize> = (0..shape.len()).filter(|dimension| *dimension != 1).collect();
+            spread(a, &Over::new(a, others.as_slice())?, wide)?
+        }
+    };
+    normalised("batch_norm", a, &spread, weight, bias, epsilon, |at| at[1..2].to_vec())
+}
+
 /// The shape, once everything but the groups is checked.
 fn checked(
     operation: &'static str,

@@ -255,18 +255,10 @@ impl<const AXES: usize> Convolution<AXES> {
     /// # Errors
     /// The errors of [`conv2d`], but for types.
     fn checked(self, operation: &'static str, image: &Tensor, filter: &Tensor) -> Result<Vec<Expr>, TeError> {
-        // Indices are i32s, and no sum or product of a few of them overflows an i64.
-        let in_range = |option, least: usize, numbers: &[usize]| {
-            let is_refused = |given: &&usize| **given < least || i32::try_from(**given).is_err();
-            match numbers.iter().find(is_refused) {
-                Some(given) => Err(ExpressionError::Sliding { operation, option, given: *given, least }),
-                None => Ok(()),
-            }
-        };
-        in_range("stride", 1, &self.stride)?;
-        in_range("padding", 0, self.padding.map(|(before, after)| [before, after]).as_flattened())?;
-        in_range("dilation", 1, &self.dilation)?;
-        in_range("number of groups", 1, &[self.groups])?;
+        in_range(operation, "stride", 1, &self.stride)?;
+        in_range(operation, "padding", 0, self.padding.map(|(before, after)| [before, after]).as_flattened())?;
+        in_range(operation, "dilation", 1, &self.dilation)?;
+        in_range(operation, "number of groups", 1, &[self.groups])?;
         let names = |first, axes: [&str; 3]| {
             let axes = axes[3 - AXES..].join(", ");
             match self.layout {
@@ -309,5 +301,21 @@ impl<const AXES: usize> Convolution<AXES> {
             out.push(simplify(&(left.floor_div(self.stride[axis]) + 1)));
         }
         Ok(out)
+    }
+}
+
+/// # Errors
+/// [`ExpressionError::Sliding`] for a number below the least, or one that no index holds: indices are i32s, and no sum or
+/// product of a few of them overflows an i64.
+pub(super) fn in_range(
+    operation: &'static str,
+    option: &'static str,
+    least: usize,
+    numbers: &[usize],
+) -> Result<(), TeError> {
+    let is_refused = |given: &&usize| **given < least || i32::try_from(**given).is_err();
+    match numbers.iter().find(is_refused) {
+        Some(given) => Err(ExpressionError::Sliding { operation, option, given: *given, least }.into()),
+        None => Ok(()),
     }
 }

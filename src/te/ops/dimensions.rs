@@ -1,20 +1,23 @@
 //! The dimensions over which an operation reduces, and the dimensions of its result.
 
+use super::misshapen;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
 use crate::te::expr::axis::{Axis, reduce_axis};
 use crate::te::expr::define::compute::compute_over;
+use crate::te::expr::dimension::Dimension;
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
 
-/// The dimensions that an operation reduces over: one by its number, several as a slice, or [`Dimensions::all`].
+/// The dimensions that an operation reduces over: one by its number, several as an array or slice, or
+/// [`Dimensions::all`]. Negative numbers count from the end: see [`Dimension`].
 ///
 /// ```
 /// use epilogue::te::{self, ops};
 /// # fn main() -> Result<(), te::TeError> {
 /// let x = te::placeholder([2, 3, 4], "x");
-/// assert_eq!(ops::sum(&x, 1)?.rank(), 2);
-/// assert_eq!(ops::sum(&x, &[0, 2])?.rank(), 1);
+/// assert_eq!(ops::sum(&x, -1)?.rank(), 2);
+/// assert_eq!(ops::sum(&x, [0, -1])?.rank(), 1);
 /// assert_eq!(ops::sum(&x, ops::Dimensions::all())?.rank(), 0);
 /// assert_eq!(ops::sum(&x, ops::Dimensions::from(1).kept())?.rank(), 3);
 /// # Ok(()) }
@@ -22,7 +25,7 @@ use crate::te::expr::tensor::Tensor;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dimensions {
     /// `None` means all dimensions of the tensor.
-    places: Option<Vec<usize>>,
+    places: Option<Vec<Dimension>>,
     kept: bool,
 }
 
@@ -40,26 +43,32 @@ impl Dimensions {
     }
 }
 
-impl From<usize> for Dimensions {
-    fn from(dimension: usize) -> Self {
-        Self { places: Some(vec![dimension]), kept: false }
+macro_rules! from_one {
+    ($($number:ty),*) => {$(
+        impl From<$number> for Dimensions {
+            fn from(dimension: $number) -> Self {
+                Self { places: Some(vec![dimension.into()]), kept: false }
+            }
+        }
+    )*};
+}
+
+from_one!(i32, i64, isize, u32, u64, usize, Dimension);
+
+impl<D: Copy + Into<Dimension>> From<&[D]> for Dimensions {
+    fn from(dimensions: &[D]) -> Self {
+        Self { places: Some(dimensions.iter().copied().map(Into::into).collect()), kept: false }
     }
 }
 
-impl From<&[usize]> for Dimensions {
-    fn from(dimensions: &[usize]) -> Self {
-        Self { places: Some(dimensions.to_vec()), kept: false }
-    }
-}
-
-impl<const N: usize> From<&[usize; N]> for Dimensions {
-    fn from(dimensions: &[usize; N]) -> Self {
+impl<D: Copy + Into<Dimension>, const N: usize> From<&[D; N]> for Dimensions {
+    fn from(dimensions: &[D; N]) -> Self {
         Self::from(dimensions.as_slice())
     }
 }
 
-impl<const N: usize> From<[usize; N]> for Dimensions {
-    fn from(dimensions: [usize; N]) -> Self {
+impl<D: Copy + Into<Dimension>, const N: usize> From<[D; N]> for Dimensions {
+    fn from(dimensions: [D; N]) -> Self {
         Self::from(dimensions.as_slice())
     }
 }
@@ -70,7 +79,7 @@ pub(super) struct Over {
     result: Vec<Expr>,
     /// The dimensions that are reduced over, in order.
     pub(super) dimensions: Vec<usize>,
-    axes: Vec<Axis>,
+    pub(super) axes: Vec<Axis>,
     rank: usize,
     kept: bool,
 }
@@ -80,12 +89,13 @@ impl Over {
     /// [`ExpressionError::NoSuchAxis`], [`ExpressionError::RepeatedAxis`].
     pub(super) fn new(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Self, TeError> {
         let (shape, Dimensions { places, kept }) = (a.shape(), dimensions.into());
-        let mut dimensions = places.unwrap_or_else(|| (0..shape.len()).collect());
+        let count = shape.len();
+        let of = |place: Dimension| place.among(count, "data", || a.name());
+        let mut dimensions: Vec<usize> = match places {
+            Some(places) => places.into_iter().map(of).collect::<Result<_, _>>()?,
+            None => (0..count).collect(),
+        };
         for (place, dimension) in dimensions.iter().enumerate() {
-            if *dimension >= shape.len() {
-                let (tensor, count) = (a.name(), shape.len());
-                return Err(ExpressionError::NoSuchAxis { tensor, kind: "data", dimension: *dimension, count }.into());
-            }
             if dimensions[..place].contains(dimension) {
                 return Err(ExpressionError::RepeatedAxis { axis: format!("{dimension} of {}", a.name()) }.into());
             }
@@ -136,6 +146,17 @@ impl Over {
     /// Whether the dimensions are the last ones, whose elements are usually neighbours in memory.
     pub(super) fn is_last(&self) -> bool {
         self.dimensions.iter().rev().zip((0..self.rank).rev()).all(|(dimension, last)| *dimension == last)
+    }
+
+    /// # Errors
+    /// [`ExpressionError::Shape`] if more elements are reduced to one value than an i32 can count.
+    pub(super) fn require_countable(&self, a: &Tensor, operation: &'static str) -> Result<(), TeError> {
+        let counted = self.dimensions.iter().filter_map(|d| a.shape()[*d].as_int());
+        if counted.fold(1_i64, |n, extent| n.saturating_mul(extent.max(1))) <= i64::from(i32::MAX) {
+            return Ok(());
+        }
+        let needed = format!("of at most {} elements where it is reduced", i32::MAX);
+        Err(misshapen(operation, ("the tensor", a), needed))
     }
 
     /// How many elements are reduced to one value, as a number of a type: as a product it could overflow 32-bit

@@ -3,6 +3,7 @@
 use super::{map, misshapen, require_shape};
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, TeError};
+use crate::te::expr::dimension::Dimension;
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
 
@@ -32,20 +33,52 @@ use crate::te::expr::tensor::Tensor;
 /// # Errors
 /// [`ExpressionError::NoSuchAxis`]; [`ExpressionError::Shape`] for indices of other extents;
 /// [`ExpressionError::IndexType`] for indices that are no integers.
-pub fn take_along(a: &Tensor, indices: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
+pub fn take_along(a: &Tensor, indices: &Tensor, dimension: impl Into<Dimension>) -> Result<Tensor, TeError> {
     let mut wanted = a.shape();
-    let count = wanted.len();
-    let Some(extent) = wanted.get_mut(dimension) else {
-        return Err(ExpressionError::NoSuchAxis { tensor: a.name(), kind: "data", dimension, count }.into());
-    };
+    let dimension = dimension.into().among(wanted.len(), "data", || a.name())?;
     if let Some(own) = indices.shape().get(dimension) {
-        *extent = own.clone();
+        wanted[dimension] = own.clone();
     }
     require_shape("take_along", ("the indices", indices), &wanted, "as the tensor but along the dimension")?;
     map(indices.shape(), "take_along", |at| {
         let mut place = at.to_vec();
         place[dimension] = indices.at(at);
         a.at(place)
+    })
+}
+
+/// Whole parts of `a` along a dimension, chosen by indices of any shape: `result[…, i…, …] = a[…, indices[i…], …]`. The
+/// dimensions of the indices take the place of this one. For a matrix and dimension 0 it looks up rows, as an embedding
+/// does. It is numpy's `take`, ONNX's `Gather` and PyTorch's `index_select`; PyTorch's `gather` is [`take_along`].
+///
+/// An index that is negative or too large fails the run ([`DataError`](crate::DataError)).
+///
+/// ```
+/// use epilogue::{Device, ElementType, te};
+///
+/// let x = te::placeholder([te::var("rows"), te::var("columns")], "x");
+/// let places = te::placeholder_of(ElementType::I32, [te::var("n")], "places");
+/// let rows = te::ops::gather(&x, &places, 0)?;
+///
+/// let device = Device::cpu();
+/// let (xs, at) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1i32, 0, 1], [3])?);
+/// let mut y = device.zeros::<f32>([3, 2])?;
+/// let kernel = te::auto::build(&[&rows])?.build(&device)?;
+/// kernel.run_bound(&[(&x, (&xs).into()), (&places, (&at).into()), (&rows, (&mut y).into())])?;
+/// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`ExpressionError::NoSuchAxis`]; [`ExpressionError::IndexType`] for indices that are no integers.
+pub fn gather(a: &Tensor, indices: &Tensor, dimension: impl Into<Dimension>) -> Result<Tensor, TeError> {
+    let (mut shape, rank) = (a.shape(), indices.rank());
+    let dimension = dimension.into().among(shape.len(), "data", || a.name())?;
+    shape.splice(dimension..=dimension, indices.shape());
+    map(shape, "gather", |at| {
+        let (before, rest) = at.split_at(dimension);
+        let (chosen, after) = rest.split_at(rank);
+        a.at([before, &[indices.at(chosen)], after].concat())
     })
 }
 

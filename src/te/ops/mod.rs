@@ -10,6 +10,13 @@
 //! mean of finite values is their sum, which may overflow to infinity, divided by their number. The variance of finite
 //! values is infinite only if it exceeds the range of the type itself; an intermediate sum never makes it infinite.
 //!
+//! Dimensions are counted from either end, as in numpy: −1 is the last one ([`Dimension`](crate::te::Dimension)).
+//!
+//! There is no sort, and no top k of any k: a comparison of each element with each other one costs the square of their
+//! number, and no kernel here does it in less. For the largest element and its index, use [`max`] and [`argmax`]. For the
+//! few largest, repeat these, without what is found already. For more, sort with another library, and [`take_along`] its
+//! indices. [`histogram()`] counts what lies between edges.
+//!
 //! Tensors whose shapes don't fit together are refused ([`ExpressionError::Shape`]): extents must be equal numbers, or
 //! be made of the same size variables.
 
@@ -19,22 +26,29 @@ mod contraction;
 mod convolution;
 mod dimensions;
 mod einsum;
+mod histogram;
 mod indexing;
 mod normalise;
+mod pooling;
 mod products;
 mod reductions;
 mod scans;
 
 pub use cells::{gru_cell, lstm_cell};
-pub use channels::{group_norm, instance_norm};
+pub use channels::{batch_norm, group_norm, instance_norm};
 pub use convolution::{Convolution, conv1d, conv2d, conv3d};
 pub use dimensions::Dimensions;
 pub use einsum::einsum;
-pub use indexing::{Padding, one_hot, pad, take_along};
+pub use histogram::{bincount, histogram};
+pub use indexing::{Padding, gather, one_hot, pad, take_along};
 pub use normalise::{cross_entropy, layer_norm, log_softmax, rms_norm, softmax};
+pub use pooling::{Pooling, average_pool, max_pool};
 pub use products::{linear, matmul};
 pub use reductions::{all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, sum_as, var};
-pub use scans::{Running, cumprod, cumsum, linear_recurrence, selective_scan, selective_scan_output};
+pub use scans::{
+    Running, cummax, cummax_with_indices, cummin, cummin_with_indices, cumprod, cumsum, linear_recurrence,
+    log_cumsum_exp, selective_scan, selective_scan_output,
+};
 
 use std::sync::Arc;
 

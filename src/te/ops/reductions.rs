@@ -1,6 +1,6 @@
 //! Reductions of a tensor over some of its dimensions.
 
-use super::{Dimensions, Over, map, misshapen, or_by_passes, require_float, wide};
+use super::{Dimensions, Over, map, or_by_passes, require_float, wide};
 use crate::ElementType;
 use crate::expr::Op;
 use crate::te::dtype::DType;
@@ -398,10 +398,7 @@ fn arg(
     worst: fn(DType) -> f64,
 ) -> Result<Tensor, TeError> {
     let over = Over::new(a, dimensions)?;
-    let counted = over.dimensions.iter().filter_map(|d| a.shape()[*d].as_int());
-    if counted.fold(1_i64, |n, extent| n.saturating_mul(extent.max(1))) > NONE {
-        return Err(misshapen(name, ("the tensor", a), format!("of at most {NONE} elements where it is reduced")));
-    }
+    over.require_countable(a, name)?;
     let reducer = tuple_reducer(
         move |x, y| extreme(largest, x, y),
         move |types| vec![Expr::int(NONE), Expr::constant(worst(types[1]), types[1])],

@@ -1,26 +1,30 @@
 //! Recurrences. Running sums and products have the shape of their input; the other recurrences have time as first
 //! dimension.
 
-use super::{misshapen, require_rank, require_shape, wide};
+use std::f64::consts::LN_2;
+
+use super::{misshapen, require_float, require_rank, require_shape, wide};
 use crate::expr::Op;
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
-use crate::te::error::{ExpressionError, TeError};
+use crate::te::error::TeError;
 use crate::te::expr::axis::reduce_axis;
 use crate::te::expr::define::compute::{compute_over, placeholder_of};
 use crate::te::expr::define::reducer::sum;
 use crate::te::expr::define::scan::scan;
+use crate::te::expr::dimension::Dimension;
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
 
-/// The direction of running sums and products: along one dimension, given by its number, or over all elements.
+/// The direction of running sums, products and maxima: along one dimension, given by its number, or over all elements.
+/// A negative number counts from the end: see [`Dimension`].
 ///
 /// ```
 /// use epilogue::te::{self, ops::{self, Running}};
 /// # fn main() -> Result<(), te::TeError> {
 /// let x = te::placeholder([2, 3], "x");
-/// let up_to = ops::cumsum(&x, 1)?;
-/// let before = ops::cumsum(&x, Running::along(1).exclusive())?;
+/// let up_to = ops::cumsum(&x, -1)?;
+/// let before = ops::cumsum(&x, Running::along(-1).exclusive())?;
 /// let from_here_on = ops::cumsum(&x, Running::along(1).reversed())?;
 /// let of_all = ops::cumsum(&x, Running::all())?; // in one dimension of 6
 /// assert_eq!((up_to.rank(), before.rank(), from_here_on.rank(), of_all.rank()), (2, 2, 2, 1));
@@ -29,7 +33,7 @@ use crate::te::expr::tensor::Tensor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
     /// `None` means over all elements, row by row.
-    dimension: Option<usize>,
+    dimension: Option<Dimension>,
     exclusive: bool,
     reversed: bool,
 }
@@ -37,8 +41,8 @@ pub struct Running {
 impl Running {
     /// Along a dimension; the result has the tensor's shape.
     #[must_use]
-    pub const fn along(dimension: usize) -> Self {
-        Self { dimension: Some(dimension), exclusive: false, reversed: false }
+    pub fn along(dimension: impl Into<Dimension>) -> Self {
+        Self { dimension: Some(dimension.into()), exclusive: false, reversed: false }
     }
 
     /// Over all elements, the last dimension varying fastest; the result has one dimension.
@@ -60,8 +64,8 @@ impl Running {
     }
 }
 
-impl From<usize> for Running {
-    fn from(dimension: usize) -> Self {
+impl<D: Into<Dimension>> From<D> for Running {
+    fn from(dimension: D) -> Self {
         Self::along(dimension)
     }
 }
@@ -73,7 +77,7 @@ impl From<usize> for Running {
 /// [`scan_all`](crate::te::auto::scan_all) says when.
 ///
 /// # Errors
-/// [`ExpressionError::NoSuchAxis`]; [`ExpressionError::Extent`] if there are more elements in a row than an i32 can
+/// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis); [`ExpressionError::Extent`](crate::te::ExpressionError::Extent) if there are more elements in a row than an i32 can
 /// count.
 pub fn cumsum(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
     run(a, running.into(), "cumsum", 0.0, |state, x| state + x)
@@ -88,6 +92,103 @@ pub fn cumprod(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeErro
     run(a, running.into(), "cumprod", 1.0, |state, x| state * x)
 }
 
+/// The logarithms of running sums of exponentials along a dimension, without overflow. The result has the tensor's shape;
+/// [`Running`] has other variants. An exclusive one starts with −∞. Columns run in parallel; the steps of a column don't.
+///
+/// # Errors
+/// The errors of [`cumsum`]; [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
+pub fn log_cumsum_exp(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
+    require_float(a, "log_cumsum_exp")?;
+    run(a, running.into(), "log_cumsum_exp", f64::NEG_INFINITY, |state, x| {
+        let (high, low) = (state.max(&x), state.min(&x));
+        let number = |value: f64| Expr::constant(value, high.dtype());
+        let below = Expr::apply(Op::Exp, vec![&low - &high]);
+        // The difference of two equal infinities would be NaN.
+        let more = high.equal(&low).select(number(LN_2), Expr::apply(Op::Log1p, vec![below]));
+        high + more
+    })
+}
+
+/// The running maxima along a dimension: each result is the largest of the elements up to its place, and NaN from the
+/// first NaN on. The result has the tensor's shape; [`Running`] has other variants. An exclusive one starts with the least
+/// value of the type, −∞ of floats. 8-bit integers give i32.
+///
+/// # Errors
+/// The errors of [`cumsum`].
+pub fn cummax(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
+    run(a, running.into(), "cummax", wide(a.dtype()).least(), |state, x| state.max(x))
+}
+
+/// The running minima along a dimension, as [`cummax`] gives maxima; an exclusive one starts with the greatest value.
+///
+/// # Errors
+/// The errors of [`cumsum`].
+pub fn cummin(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
+    run(a, running.into(), "cummin", wide(a.dtype()).greatest(), |state, x| state.min(x))
+}
+
+/// [`cummax`], and the index in i32 of each maximum along the dimension. Among equal values the last one met counts, and
+/// among NaN, too, as in PyTorch. An exclusive one starts with −1. Over all elements, they are counted row by row.
+///
+/// ```
+/// use epilogue::{Device, te};
+///
+/// let x = te::placeholder([5], "x");
+/// let [values, indices] = te::ops::cummax_with_indices(&x, 0)?;
+/// let device = Device::cpu();
+/// let given = device.tensor(&[1f32, 3.0, 2.0, 3.0, 0.0], [5])?;
+/// let (mut largest, mut places) = (device.zeros::<f32>([5])?, device.zeros::<i32>([5])?);
+/// let kernel = te::auto::build(&[&values, &indices])?.build(&device)?;
+/// kernel.run_bound(&[(&x, (&given).into()), (&values, (&mut largest).into()), (&indices, (&mut places).into())])?;
+/// assert_eq!(largest.to_vec::<f32>()?, [1.0, 3.0, 3.0, 3.0, 3.0]);
+/// assert_eq!(places.to_vec::<i32>()?, [0, 1, 1, 3, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The errors of [`cumsum`].
+pub fn cummax_with_indices(a: &Tensor, running: impl Into<Running>) -> Result<[Tensor; 2], TeError> {
+    with_indices(a, running.into(), cummax)
+}
+
+/// [`cummin`] with indices, as [`cummax_with_indices`] gives them.
+///
+/// # Errors
+/// The errors of [`cumsum`].
+pub fn cummin_with_indices(a: &Tensor, running: impl Into<Running>) -> Result<[Tensor; 2], TeError> {
+    with_indices(a, running.into(), cummin)
+}
+
+/// Running extremes with their indices. An element that equals the extreme up to it, itself included, is the last one
+/// met; so the indices are the running maximum of these steps.
+fn with_indices(
+    a: &Tensor,
+    running: Running,
+    extremes: impl Fn(&Tensor, Running) -> Result<Tensor, TeError>,
+) -> Result<[Tensor; 2], TeError> {
+    let Some(dimension) = running.dimension else {
+        let (flat, all) = (flattened(a, "elements")?, Running { dimension: Some(0.into()), ..running });
+        return with_indices(&flat, all, extremes);
+    };
+    let dimension = dimension.among(a.rank(), "data", || a.name())?;
+    let (shape, dtype) = (a.shape(), wide(a.dtype()));
+    let turned = |index: &Expr| if running.reversed { &shape[dimension] - 1 - index } else { index.clone() };
+    let so_far = extremes(a, Running { exclusive: false, ..running })?;
+    let steps = super::map(shape.clone(), "steps", |at| {
+        let x = a.at(at).cast(dtype);
+        let is_extreme = x.equal(so_far.at(at).cast(dtype)).or(x.not_equal(&x));
+        is_extreme.select(turned(&at[dimension]), -1)
+    })?;
+    let last = cummax(&steps, running)?;
+    let indices = super::map(shape.clone(), "indices", |at| {
+        // Before the first element there is none.
+        let step = last.at(at).max(-1);
+        if running.reversed { step.less(0).select(-1, turned(&step)) } else { step }
+    })?;
+    let values = if running.exclusive { extremes(a, running)? } else { so_far };
+    Ok([values, indices])
+}
+
 fn run(
     a: &Tensor,
     running: Running,
@@ -98,13 +199,9 @@ fn run(
     let shape = a.shape();
     let Some(dimension) = running.dimension else {
         let flat = flattened(a, name)?;
-        return run(&flat, Running { dimension: Some(0), ..running }, name, neutral, step);
+        return run(&flat, Running { dimension: Some(0.into()), ..running }, name, neutral, step);
     };
-    if dimension >= shape.len() {
-        return Err(
-            ExpressionError::NoSuchAxis { tensor: a.name(), kind: "data", dimension, count: shape.len() }.into()
-        );
-    }
+    let dimension = dimension.among(shape.len(), "data", || a.name())?;
     let mut in_front = shape.clone();
     let steps = in_front.remove(dimension);
     in_front.insert(0, steps.clone());
@@ -158,7 +255,7 @@ fn flattened(a: &Tensor, name: &str) -> Result<Tensor, TeError> {
 /// dimension.
 ///
 /// # Errors
-/// [`ExpressionError::Shape`] if the shapes differ.
+/// [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) if the shapes differ.
 pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
     if x.rank() == 0 {
         return Err(misshapen("linear_recurrence", ("the input", x), "[time, …]".to_owned()));
@@ -181,7 +278,7 @@ pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
 /// `x` and `delta` are `[time, batch, channel]`, `a` is `[channel, state]`, `b` is `[time, batch, state]`.
 ///
 /// # Errors
-/// [`ExpressionError::Shape`] for tensors of other shapes; [`ExpressionError::OperandType`] for integers.
+/// [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) for tensors of other shapes; [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
 pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, TeError> {
     const NAME: &str = "selective_scan";
     let dtype = wide(x.dtype());

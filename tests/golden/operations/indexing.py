@@ -38,6 +38,32 @@ for shape, places, axis in [
 ]:
     line("take_along", str(axis), shape, places, np.take_along_axis(operand(shape), indices(places, shape[axis]), axis))
 
+for shape, places, axis in [
+    ((5,), (3,), 0),
+    ((3, 4), (2,), -1),
+    ((3, 4), (2, 3), 0),
+    ((2, 3, 4), (5,), 1),
+    ((2, 3, 4), (), 1),
+    ((2, 3), (0,), 0),
+]:
+    result = np.take(operand(shape), indices(places, shape[axis]), axis)
+    line("gather", str(axis), shape, places, result)
+
+for shape, edges in [
+    ((20,), [-5, -1, 0, 3]),
+    ((20,), [-2, 5]),
+    ((3, 7), [-9, -5, 5, 6, 9]),
+    ((2, 3, 4), [0, 0, 1, 1, 5]),
+    ((0,), [0, 1, 2]),
+    ((), [-5, 0]),
+]:
+    line("histogram", ",".join(map(str, edges)), shape, (), np.histogram(operand(shape), edges)[0])
+
+for shape, length in [((9,), 4), ((2, 3), 1), ((2, 3, 5), 9), ((0,), 3), ((), 2)]:
+    flat = operand(shape).reshape(-1)
+    flat = flat[(flat >= 0) & (flat < length)]
+    line("bincount", str(length), shape, (), np.bincount(flat, minlength=length))
+
 for places, classes in [((4,), 3), ((2, 3), 5), ((3,), 1), ((), 4)]:
     result = np.eye(classes, dtype=int)[indices(places, classes)]
     line("one_hot", str(classes), (), places, result)

@@ -94,7 +94,11 @@ fn of_programs() -> Result<(), TeError> {
     let scaled = te::compute([n], "B", |[i]| a.at([i]) * te::Expr::from(scale))?;
     let s = te::create_schedule(&[&scaled]);
     let error = te::lower(&s, &[&a, &scaled], "main")?.build(device()).unwrap_err();
-    let text = "argument scale: it is the extent of no argument, so that no run gives its value; make it one";
+    let text = "the size scale can't be found from the arguments: sizes are integers, and it is of type f32; read it from a \
+                tensor of one element";
     assert_eq!(error.to_string(), text);
+    let one = te::placeholder([1], "scale");
+    let scaled = te::compute([n], "B", |[i]| a.at([i]) * one.at([0]))?;
+    te::lower(&te::create_schedule(&[&scaled]), &[&a, &one, &scaled], "main")?.build(device())?;
     Ok(())
 }

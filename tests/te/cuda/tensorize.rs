@@ -386,11 +386,11 @@ fn what_declarations_refuse() -> Result<(), TeError> {
     );
     refused(
         declare(&b, &[], &|_, outs| outs[0].store([0, 1], 1.0)),
-        &expect!["b has 1 dimensions, 2 indices were given"],
+        &expect!["b has 1 dimensions, 2 indices were given; give one for each"],
     );
     refused(
         declare(&b, &[], &|ins, outs| outs[0].store([0], ins[0].load([0.5]))),
-        &expect!["an index of a has type f32; indices are integers"],
+        &expect!["an index of a has type f32; indices are integers: convert it with `.cast(ElementType::I32)`"],
     );
     refused(
         declare(&b, &[], &|_, outs| outs[0].store([0], a.at([0]))),

@@ -136,7 +136,10 @@ fn channels_that_do_not_fit() {
         &expect!["instance_norm: the bias x is [2]; it must be [6], as the channels"],
     );
     let integers = te::placeholder_of(ElementType::I32, [2, 6, 3], "x");
-    refused(ops::instance_norm(&integers, None, None, 1e-5), &expect!["`instance_norm` takes no operand of type i32"]);
+    refused(
+        ops::instance_norm(&integers, None, None, 1e-5),
+        &expect!["`instance_norm` takes no operand of type i32; convert it with `.cast(…)`"],
+    );
     let sized = te::placeholder([var("n"), var("c"), var("h")], "x");
     refused(
         ops::group_norm(&sized, 2, None, None, 1e-5),

@@ -137,10 +137,81 @@ fn types_are_not_mixed() -> Result<(), TeError> {
          `.cast(ElementType::F32)`"
     );
     assert_eq!(message(max(&half, &single)), message(&half + &single));
-    assert_eq!(message(gelu(of(ElementType::I32))), "`gelu` takes no operand of type i32");
-    assert_eq!(message(exp(of(ElementType::I32))), "`exp` takes no operand of type i32");
-    assert_eq!(message(select(&single, 1.0, 2.0)), "`select` takes no operand of type f32");
-    let text = "`fma` takes 3 operands, 1 were given";
+    assert_eq!(message(gelu(of(ElementType::I32))), "`gelu` takes no operand of type i32; convert it with `.cast(…)`");
+    assert_eq!(message(exp(of(ElementType::I32))), "`exp` takes no operand of type i32; convert it with `.cast(…)`");
+    assert_eq!(message(select(&single, 1.0, 2.0)), "`select` takes no operand of type f32; convert it with `.cast(…)`");
+    let text = "`fma` takes 3 operands, 1 were given; give as many as it takes";
     assert_eq!(message(Expr::call(fma::function(), vec![single])), text);
     Ok(())
+}
+
+/// The functions of `te`, the methods of expressions and the functions of `epilogue::ops` are the same.
+#[test]
+fn functions_and_methods_are_the_same() {
+    let x = te::placeholder([8], "x").at([3]);
+    macro_rules! same {
+        ($($name:ident($($other:expr),*)),* $(,)?) => {$(
+            let wanted = epilogue::ops::$name(x.clone() $(, $other)*);
+            assert!(te::$name(&x $(, $other)*) == wanted, stringify!($name));
+            assert!(x.$name($($other),*) == wanted, stringify!($name));
+        )*};
+    }
+    same![
+        abs(),
+        ceil(),
+        cos(),
+        erf(),
+        exp(),
+        exp2(),
+        floor(),
+        log(),
+        log1p(),
+        log2(),
+        recip(),
+        round(),
+        rsqrt(),
+        sin(),
+        sqrt(),
+        tanh(),
+        gelu(),
+        gelu_tanh(),
+        relu(),
+        sigmoid(),
+        silu(),
+        softplus(),
+        pow(2.0),
+        fma(2.0, 3.0),
+    ];
+    assert!(te::maximum(&x, 1.0) == x.max(1.0) && te::minimum(1.0, &x) == Expr::from(1.0).min(&x));
+    assert!(te::clamp(&x, 0.0, 6.0) == x.max(0.0).min(6.0) && x.clamp(0.0, 6.0) == te::clamp(&x, 0.0, 6.0));
+    assert!(te::select(x.greater(0.0), &x, 0.0) == x.greater(0.0).select(&x, 0.0));
+    let n = te::var("n");
+    assert!(
+        te::floor_div(n, 2) == n / 2 && te::floor_mod(n, 2) == n % 2 && te::cast(n, DType::F32) == n.cast(DType::F32)
+    );
+}
+
+#[test]
+fn absolute_values_of_integers() -> Result<(), TeError> {
+    let x = placeholder_of(ElementType::I32, [4], "x");
+    let y = te::compute([4], "y", |[i]| te::abs(x.at([i])))?;
+    let program = te::lower(&te::create_schedule(&[&y]), &[&x, &y], "main")?;
+    let mut arrays =
+        [Array::new(y.dtype(), &[4], &[-3.0, 0.0, 5.0, -2_147_483_647.0])?, Array::unwritten(y.dtype(), &[4])];
+    program.interpret(&mut arrays)?;
+    assert_eq!(arrays[1].values(), [3.0, 0.0, 5.0, 2_147_483_647.0]);
+    Ok(())
+}
+
+/// Kinds of indices mix in a tuple; a slice or vector has one kind, by value or by reference.
+#[test]
+fn indices_of_any_kind() -> Result<(), TeError> {
+    let (n, rows) = (te::var("n"), vec![4usize, 5]);
+    let x = te::placeholder((n, rows.len(), 8i64, 9u32), "x");
+    assert_eq!(x.rank(), 4);
+    let y = te::compute([n], "y", |[i]| x.at((i, rows.len() - 1, i % 8, Expr::from(2))))?;
+    assert_eq!(y.dtype(), DType::F32);
+    let z = te::placeholder(&rows, "z");
+    assert!(z.at(&rows) == z.at([4, 5]) && z.at(rows.as_slice()) == z.at([4usize, 5]));
+    te::compute_over(&rows, "w", |axes| vec![z.at(axes) + z.at(axes.to_vec())]).map(drop)
 }

@@ -50,10 +50,35 @@ fn elements_by_index_are_numpys() -> Result<(), TeError> {
         let elements: Vec<f64> = (0..count(&shape)).map(|t| ((7 * t) % 11) as f64 - 5.0).collect();
         let pointed = |extent: usize| (0..count(&places)).map(|t| ((t * t + 1) % extent) as f64).collect::<Vec<_>>();
         for is_sized in [false, true] {
+            let (edges, count_of_edges);
             let (x, i32) = (te::placeholder(shape.clone(), "x"), ElementType::I32);
             let sized = te::placeholder(shape.iter().map(|_| var("n")).collect::<Vec<_>>(), "x");
             let x = if is_sized { sized } else { x };
             let (result, given) = match operation {
+                "gather" => {
+                    let dimension: isize = options.parse().unwrap();
+                    let indices = te::placeholder_of(i32, places.clone(), "indices");
+                    let extent = shape[dimension.rem_euclid(shape.len() as isize) as usize];
+                    let given =
+                        vec![(x.clone(), elements.clone(), &shape), (indices.clone(), pointed(extent), &places)];
+                    (ops::gather(&x, &indices, dimension)?, given)
+                }
+                "histogram" => {
+                    edges = options.split(',').map(|edge| edge.parse().unwrap()).collect::<Vec<f64>>();
+                    count_of_edges = vec![edges.len()];
+                    let of = te::placeholder(
+                        [if is_sized { var("edges").into() } else { te::Expr::from(edges.len()) }],
+                        "edges",
+                    );
+                    let given =
+                        vec![(x.clone(), elements.clone(), &shape), (of.clone(), edges.clone(), &count_of_edges)];
+                    (ops::histogram(&x, &of)?, given)
+                }
+                "bincount" => {
+                    let whole = te::placeholder_of(i32, x.shape(), "x");
+                    let length: usize = options.parse().unwrap();
+                    (ops::bincount(&whole, length)?, vec![(whole, elements.clone(), &shape)])
+                }
                 "take_along" => {
                     let dimension: usize = options.parse().unwrap();
                     let mut extents = x.shape();
@@ -96,7 +121,7 @@ fn elements_by_index_are_numpys() -> Result<(), TeError> {
             arguments.push(&result);
             let program = te::lower(&te::create_schedule(&[&result]), &arguments, "main")?;
             let mut both: Vec<_> = given.iter().map(|(x, values, shape)| input(x.dtype(), shape, values)).collect();
-            both.push(output(ElementType::F32, &result_shape));
+            both.push(output(result.dtype(), &result_shape));
             assert_eq!(agree(&program, &both)[given.len()], wanted, "{line}, scheduled");
         }
     }
@@ -133,7 +158,7 @@ fn cross_entropy_of_rows() -> Result<(), TeError> {
     Ok(())
 }
 
-fn refused<T>(result: Result<T, TeError>, message: &Expect) {
+pub(super) fn refused<T>(result: Result<T, TeError>, message: &Expect) {
     message.assert_eq(&result.err().expect("what doesn't fit was accepted").to_string());
 }
 
@@ -141,7 +166,10 @@ fn refused<T>(result: Result<T, TeError>, message: &Expect) {
 fn indices_and_widths_that_do_not_fit() -> Result<(), TeError> {
     let of = |shape: &[usize]| te::placeholder(shape.to_vec(), "x");
     let places = |shape: &[usize]| te::placeholder_of(ElementType::I32, shape.to_vec(), "p");
-    refused(ops::take_along(&of(&[3, 4]), &places(&[3, 2]), 2), &expect!["x has 2 data axes, number 2 was asked for"]);
+    refused(
+        ops::take_along(&of(&[3, 4]), &places(&[3, 2]), 2),
+        &expect!["x has 2 data axes, number 2 was asked for; numbers go from -2 to 1"],
+    );
     refused(
         ops::take_along(&of(&[3, 4]), &places(&[2, 2]), 1),
         &expect!["take_along: the indices p is [2, 2]; it must be [3, 2], as the tensor but along the dimension"],
@@ -152,9 +180,28 @@ fn indices_and_widths_that_do_not_fit() -> Result<(), TeError> {
     );
     refused(
         ops::take_along(&of(&[3, 4]), &of(&[3, 2]), 1),
-        &expect!["an index of x has type f32; indices are integers"],
+        &expect!["an index of x has type f32; indices are integers: convert it with `.cast(ElementType::I32)`"],
     );
-    refused(ops::one_hot(&of(&[3]), 4, ElementType::F32), &expect!["`one_hot` takes no operand of type f32"]);
+    refused(
+        ops::gather(&of(&[3, 4]), &places(&[2]), -3),
+        &expect!["x has 2 data axes, number -3 was asked for; numbers go from -2 to 1"],
+    );
+    refused(
+        ops::gather(&of(&[3, 4]), &of(&[2]), 0),
+        &expect!["an index of x has type f32; indices are integers: convert it with `.cast(ElementType::I32)`"],
+    );
+    refused(
+        ops::histogram(&of(&[3, 4]), &of(&[1])),
+        &expect!["histogram: the edges x is [1]; it must be [bins + 1] with 1 bin or more"],
+    );
+    refused(
+        ops::bincount(&of(&[3]), 4),
+        &expect!["`bincount` takes no operand of type f32; convert it with `.cast(…)`"],
+    );
+    refused(
+        ops::one_hot(&of(&[3]), 4, ElementType::F32),
+        &expect!["`one_hot` takes no operand of type f32; convert it with `.cast(…)`"],
+    );
     refused(
         ops::one_hot(&places(&[3]), -1, ElementType::F32),
         &expect!["dimension 1 of one_hot has the extent -1; an extent is an i32 from 0 to 2147483647"],
@@ -183,7 +230,10 @@ fn indices_and_widths_that_do_not_fit() -> Result<(), TeError> {
         ops::cross_entropy(&of(&[]), &places(&[])),
         &expect!["cross_entropy: the logits x is []; it must be […, classes]"],
     );
-    refused(ops::cross_entropy(&of(&[3, 4]), &of(&[3])), &expect!["an index of x has type f32; indices are integers"]);
+    refused(
+        ops::cross_entropy(&of(&[3, 4]), &of(&[3])),
+        &expect!["an index of x has type f32; indices are integers: convert it with `.cast(ElementType::I32)`"],
+    );
     // Known when it runs: no element to repeat, an index outside.
     let device = Device::cpu();
     let x = te::placeholder([var("n")], "x");

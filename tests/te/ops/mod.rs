@@ -1,14 +1,17 @@
 //! The ready-made operations, scheduled automatically, on the emulated GPU (with the race detector on) and on the CPU,
 //! compared with f64.
 
+mod cases;
 mod cells;
 mod channels;
 mod elements;
 mod forms;
 mod functions;
+mod images;
 mod indexing;
 mod products;
 mod reductions;
+mod running;
 mod scans;
 mod special;
 

@@ -246,9 +246,8 @@ fn try_document(document: &Document) -> Result<Became, String> {
         (Err(TeError::Run(RunError::Failed { reason })), Ok(_)) if reason.contains("not written") => Ok(Became::Run),
         (Err(error), Ok(_)) => Err(format!("only native code runs it: {error}\n{script}")),
         // Native code needs the value of every variable before it runs; the interpreter only when one is used.
-        (Ok(_), Err(TeError::Run(RunError::Failed { reason })))
-            if reason.contains("has no value here") || reason.contains("can't be found from the arguments") =>
-        {
+        (Ok(_), Err(TeError::Run(RunError::UnknownSize { .. }))) => Ok(Became::Refused),
+        (Ok(_), Err(TeError::Run(RunError::Failed { reason }))) if reason.contains("has no value here") => {
             Ok(Became::Refused)
         }
         // Unsupported programs are refused by name.

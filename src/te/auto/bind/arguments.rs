@@ -7,7 +7,7 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument};
 use smallvec::SmallVec;
 
 use crate::sync::lock;
-use crate::te::bind::binding::{GivenShape, check_kind, evaluate};
+use crate::te::bind::binding::{GivenShape, OF_KERNELS, check_kind, evaluate, unknown_size, without_value};
 use crate::te::error::{RunError, TeError};
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
@@ -15,39 +15,53 @@ use crate::te::expr::var::Var;
 use crate::{Argument, ElementType};
 
 /// The values of the sizes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Sizes(Arc<HashMap<Var, i64>>);
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sizes {
+    values: Arc<HashMap<Var, i64>>,
+    /// The tensors whose extents give them.
+    parameters: Arc<[Tensor]>,
+}
 
 impl Sizes {
     /// The value of an integer expression of sizes.
+    ///
+    /// # Errors
+    /// [`RunError::UnknownSize`], and the errors of [`evaluate`].
     pub(crate) fn value(&self, x: &Expr) -> Result<i64, TeError> {
-        evaluate(x, &self.0).map_err(|_| {
-            RunError::Failed {
-                reason: format!(
-                    "the size {} can't be found from the arguments' shapes",
-                    crate::te::text::expression(x)
-                ),
-            }
-            .into()
-        })
+        match without_value(x, &self.values) {
+            Some(var) => Err(self.unknown(var)),
+            None => evaluate(x, &self.values),
+        }
+    }
+
+    /// The value of a variable.
+    ///
+    /// # Errors
+    /// [`RunError::UnknownSize`].
+    pub(in crate::te::auto) fn require(&self, var: Var) -> Result<i64, TeError> {
+        self.of(var).ok_or_else(|| self.unknown(var))
+    }
+
+    fn unknown(&self, var: Var) -> TeError {
+        unknown_size(var, self.parameters.iter(), OF_KERNELS)
     }
 
     /// These values, and the value of one more variable.
     pub(in crate::te::auto) fn with(&self, var: Var, value: i64) -> Self {
-        let mut all = HashMap::clone(&self.0);
+        let mut all = HashMap::clone(&self.values);
         all.insert(var, value);
-        Self(Arc::new(all))
+        Self { values: Arc::new(all), parameters: Arc::clone(&self.parameters) }
     }
 
     /// Whether all sizes except one are equal.
     pub(in crate::te::auto) fn equal_but(&self, other: &Self, one: Var) -> bool {
-        let same = |(var, value): (&Var, &i64)| *var == one || other.0.get(var) == Some(value);
-        self.0.len() == other.0.len() && self.0.iter().all(same)
+        let same = |(var, value): (&Var, &i64)| *var == one || other.values.get(var) == Some(value);
+        self.values.len() == other.values.len() && self.values.iter().all(same)
     }
 
     /// The value of a variable, if the arguments' shapes determine it.
     pub(crate) fn of(&self, var: Var) -> Option<i64> {
-        self.0.get(&var).copied()
+        self.values.get(&var).copied()
     }
 }
 
@@ -182,7 +196,7 @@ impl Signature {
                 }
             }
         }
-        let sizes = Sizes(Arc::new(all));
+        let sizes = Sizes { values: Arc::new(all), parameters: self.all().cloned().collect() };
         for ((parameter, shape), tensor) in self.all().zip(&self.shapes).zip(tensors) {
             for (d, (extent, given)) in shape.iter().zip(tensor.shape()).enumerate() {
                 let needed = sizes.value(extent)?;

@@ -2,12 +2,11 @@
 
 use super::emit::field::Field;
 use super::emit::loops::Side;
-use crate::te::auto::bind::arguments::{BoundTensors, Sizes};
+use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, tensor_of};
 use crate::te::auto::pattern::reads::Read;
-use crate::te::error::{RunError, TeError};
+use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
-use crate::te::expr::var::Var;
 
 /// Computes the values of parameters.
 pub(in crate::te::auto) struct ParameterValues<'a> {
@@ -45,7 +44,7 @@ impl ParameterValues<'_> {
             Field::Count(side, level) => self.count(levels(*side), *level, *side == vector_side) as u64,
             Field::Divider(side, level) => divider(self.count(levels(*side), *level, *side == vector_side)),
             Field::Points => self.points as u64,
-            Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
+            Field::Size(var) => self.bound.sizes.require(*var)? as u64,
             Field::Minimum(axis) => self.space.minima[*axis] as u64,
             Field::Reduce(_) | Field::Scan(_) | Field::Elements => {
                 return Err(TeError::Internal { what: format!("the parameter {field:?} is another kernel's") });
@@ -58,12 +57,6 @@ impl ParameterValues<'_> {
         let extent = levels[level].extent;
         if has_vector && level + 1 == levels.len() { (extent + self.vector - 1) / self.vector } else { extent }
     }
-}
-
-fn size(sizes: &Sizes, var: Var) -> Result<i64, TeError> {
-    sizes.of(var).ok_or_else(|| {
-        RunError::Failed { reason: format!("the size {} can't be found from the arguments' shapes", var.name()) }.into()
-    })
 }
 
 /// `te::Divider` for `d`, as its 8 bytes.

@@ -91,13 +91,28 @@ struct Range {
     limit: Option<Expr>,
 }
 
-fn ranges(name: &str, compute: &Compute, reduce: &Reduce) -> Result<Vec<Range>, TeError> {
+/// Whether a reduction is over a range that no size bounds, because data or other reduced axes give its extent.
+pub(in crate::te::auto) fn has_open_range(operation: &Operation) -> bool {
+    let Some((compute, reduce)) = parts(operation) else { return false };
+    let context = context_of(compute);
+    let is_open =
+        |Domain { min, extent }: Domain| !(is_fixed(&min) && is_fixed(&extent)) && upper(&extent, &context).is_none();
+    reduce.axes.iter().filter_map(|axis| axis.domain()).any(is_open)
+}
+
+/// The ranges of a result's indices.
+fn context_of(compute: &Compute) -> Context {
     let mut context = Context::default();
     for axis in &compute.axes {
         if let Some(domain) = axis.domain() {
             context.push(axis.var(), &domain.extent);
         }
     }
+    context
+}
+
+fn ranges(name: &str, compute: &Compute, reduce: &Reduce) -> Result<Vec<Range>, TeError> {
+    let context = context_of(compute);
     let mut all = Vec::with_capacity(reduce.axes.len());
     for axis in &reduce.axes {
         let none = || refused(&format!("{name}, whose axis {} has no range,", axis.name()));
@@ -107,8 +122,7 @@ fn ranges(name: &str, compute: &Compute, reduce: &Reduce) -> Result<Vec<Range>, 
         } else {
             let most = upper(&extent, &context).ok_or_else(|| {
                 refused(&format!(
-                    "{name}, a reduction over {}, whose extent {} has no bound that sizes give (reduce over a range that \
-                     is always long enough, and choose by a condition what counts),",
+                    "{name}, a reduction over {} in one kernel, whose extent {} no size bounds,",
                     axis.name(),
                     expression(&extent)
                 ))

@@ -7,6 +7,7 @@ use super::cell::CellKernel;
 use crate::te::auto::bind::arguments::BoundTensors;
 use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
+use crate::te::auto::pattern::by_data::RangeByData;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::split::cell::Cell;
@@ -18,6 +19,9 @@ pub(in crate::te::auto) trait Backend {
     /// Maps or reductions over the same axes, in one kernel or several. `step` is a size for whose values the kernel is
     /// run one after another.
     fn reduction(&self, whole: Reduction, order: Order, step: Option<Var>) -> Result<Box<dyn Runs>, TeError>;
+
+    /// A reduction over a range that data give.
+    fn by_data(&self, range: &RangeByData) -> Result<Box<dyn Runs>, TeError>;
 
     /// The computed steps of a scan whose columns don't read each other.
     fn scan(&self, order: Order) -> Box<dyn StepsOfScan>;

@@ -30,6 +30,7 @@ pub(in crate::te::auto) fn several(
             KernelPart::Scan(recurrence) => Box::new(scan(backend, *recurrence, order)?),
             KernelPart::Steps(stepwise) => Box::new(steps(backend, *stepwise, order)?),
             KernelPart::Reduce(reduction) => backend.reduction(reduction, order, step)?,
+            KernelPart::ByData(range) => backend.by_data(&range)?,
         };
         Ok((kernel, origins))
     };

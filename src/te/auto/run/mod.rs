@@ -2,6 +2,7 @@
 
 mod analysis;
 mod backend;
+mod by_data;
 mod cell;
 mod cpu;
 mod gpu;

@@ -13,9 +13,12 @@ use super::by_step::StepRows;
 use super::cell::Cell;
 use super::rewriting::{HeldResult, Rewriting};
 use super::sequence::{KernelPart, KernelSequence, ScanStage, StepTensor, Stepwise};
+use crate::te::auto::pattern::by_data::RangeByData;
 use crate::te::auto::pattern::fused::{Reduction, parameters};
-use crate::te::auto::pattern::passes::{FoundReduction, computed_from, reads_at_own_indices, reductions, share_axes};
-use crate::te::auto::pattern::reads::{read_type, refused};
+use crate::te::auto::pattern::passes::{
+    FoundReduction, computed_from, has_open_range, reads_at_own_indices, reductions, share_axes,
+};
+use crate::te::auto::pattern::reads::{computed, read_type, refused};
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::error::{LoweringError, TeError};
 use crate::te::expr::define::compute::{compute_over, placeholder_of};
@@ -158,6 +161,12 @@ impl Building<'_> {
     fn kernel(&mut self, group: usize) -> Result<Vec<usize>, TeError> {
         let of_group: Vec<usize> =
             (0..self.outputs.len()).filter(|place| self.group_of(&self.outputs[*place]) == Some(group)).collect();
+        if let [operation] = self.groups[group].as_slice()
+            && has_open_range(operation)
+        {
+            let made = self.by_data(operation)?;
+            return Ok(of_group.into_iter().filter(|place| !made.contains(place)).collect());
+        }
         let (mut here, computed): (Vec<usize>, Vec<usize>) =
             of_group.into_iter().partition(|place| self.is_reduction(&self.outputs[*place]));
         let mut rewriting = Rewriting::new(&self.held);
@@ -192,6 +201,26 @@ impl Building<'_> {
         Ok(apart)
     }
 
+    /// Adds the kernel of a reduction over a range that data give. Gives the outputs that it writes: those that hold a value
+    /// as it is computed.
+    fn by_data(&mut self, operation: &Arc<Operation>) -> Result<Vec<usize>, TeError> {
+        let range = RangeByData::of(&Rewriting::new(&self.held).operation(operation))?;
+        let (mut held, mut written, mut made) = (Vec::new(), Vec::new(), Vec::new());
+        for (value, result) in range.results.iter().enumerate() {
+            let own = Tensor::new(Arc::clone(operation), value);
+            let output = self.outputs.iter().position(|output| *output == own);
+            let output = output.filter(|_| computed(own.dtype()) == own.dtype());
+            let tensor = placeholder_of(read_type(own.dtype()), own.shape(), operation.name());
+            let stands = output.map_or_else(|| tensor.clone(), |place| self.outputs[place].clone());
+            written.push((result.clone(), stands));
+            held.push(HeldResult { tensor, output });
+            made.extend(output);
+        }
+        self.parts.push((KernelPart::ByData(Box::new(range)), written));
+        self.held.insert(Arc::as_ptr(operation), held);
+        Ok(made)
+    }
+
     /// Whether other kernels than its own read a group's reduction. Its own kernel also computes the outputs `here`.
     fn is_needed_outside(&self, operation: &Arc<Operation>, group: usize, here: &[usize]) -> bool {
         let reads = |other: &Arc<Operation>| {
@@ -208,7 +237,16 @@ impl Building<'_> {
     /// Adds the kernel of an output that is computed from the results of others.
     fn map(&mut self, place: usize) -> Result<(), TeError> {
         let output = &self.outputs[place];
-        let own = Rewriting::new(&self.held).tensor(output);
+        let own = match self.held.get(&Arc::as_ptr(output.operation())) {
+            // A result that is rounded to its type.
+            Some(values) => {
+                let held = &values[output.value()].tensor;
+                let rounded =
+                    compute_over(output.shape(), &output.name(), |axes| vec![held.at(axes).cast(output.dtype())]);
+                rounded?.swap_remove(0)
+            }
+            None => Rewriting::new(&self.held).tensor(output),
+        };
         let map = Reduction::map(std::slice::from_ref(&own))?;
         self.parts.push((KernelPart::Reduce(map), vec![(own, output.clone())]));
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::by_pass::TensorOrigin;
 use super::cell::Cell;
+use crate::te::auto::pattern::by_data::RangeByData;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::expr::expression::Expr;
@@ -15,6 +16,8 @@ pub(in crate::te::auto) enum KernelPart {
     /// A scan that no single kernel can do.
     Steps(Box<Stepwise>),
     Reduce(Reduction),
+    /// A reduction over a range that data give.
+    ByData(Box<RangeByData>),
 }
 
 impl KernelPart {
@@ -23,6 +26,7 @@ impl KernelPart {
             Self::Scan(recurrence) => &recurrence.parameters,
             Self::Steps(steps) => &steps.parameters,
             Self::Reduce(reduction) => &reduction.parameters,
+            Self::ByData(range) => &range.parameters,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::by_code;
 use super::oracle::Oracle;
 use crate::te::auto::{self, Order};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::expr::axis::{Axis, reduce_axis};
 use crate::te::expr::define::compute::{compute_over, placeholder_of};
 use crate::te::expr::define::reducer::{Reducer, comm_reducer, max_reducer, min_reducer, sum_reducer};
@@ -421,7 +421,7 @@ fn check(program: &Program, what: &str) -> bool {
                 let how = || format!("{what}, {order:?}, machine code: {forced}, {}", kernel.choice());
                 match ran {
                     // Nothing that is read has this size.
-                    Err(error) if error.to_string().contains("can't be found from the arguments' shapes") => {
+                    Err(TeError::Run(RunError::UnknownSize { .. })) => {
                         return false;
                     }
                     other => other.unwrap_or_else(|error| panic!("{}: {error}", how())),

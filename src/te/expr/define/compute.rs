@@ -13,7 +13,8 @@ use crate::te::text::expression as text_of;
 
 impl Tensor {
     /// The element at the given indices, one for each dimension. Indices are an array of one kind, `a.at([i, j])`, or a
-    /// tuple of up to eight. A tuple mixes axes, numbers and expressions: `a.at((i, 0, &k + 1))`.
+    /// tuple of up to eight. A tuple mixes axes, variables, integers and expressions: `a.at((i, 0, &k + 1, rows.len()))`.
+    /// For more than eight, a vector of [`Expr`] takes any.
     pub fn at(&self, indices: impl Indices) -> Expr {
         self.element(indices.expressions())
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod compute;
 pub(crate) mod extents;
+pub(crate) mod functions;
 mod operators;
 pub(crate) mod reducer;
 pub(crate) mod scan;

@@ -12,7 +12,7 @@ use crate::te::expr::var::Var;
 macro_rules! operators {
     ($($trait:ident $method:ident $op:ident),*) => {$(
         operators!(@ $trait $method $op: Expr, &Expr, Var, Axis);
-        operators!(number $trait $method $op: i32, u32, i64, u64, usize, f32, f64);
+        operators!(number $trait $method $op: i32, u32, i64, u64, isize, usize, f32, f64);
     )*};
     (@ $trait:ident $method:ident $op:ident: $($left:ty),*) => {$(
         impl<R: Into<Expr>> ops::$trait<R> for $left {

@@ -185,18 +185,30 @@ impl Kernel {
         }
         let binding = BoundSizes::of(&self.program, &tensors)?;
         self.check_memory(arguments, &tensors)?;
+        self.run_sized(stream, &binding, &tensors)
+    }
+
+    /// Runs on tensors that are on the device, of which none that is written shares memory with another.
+    ///
+    /// # Errors
+    /// The errors of [`Kernel::run`].
+    pub(crate) fn run_tensors(&self, stream: &Stream, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
+        self.run_sized(stream, &BoundSizes::of(&self.program, tensors)?, tensors)
+    }
+
+    fn run_sized(&self, stream: &Stream, binding: &BoundSizes, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
         let mut written = tensors.iter().enumerate().filter(|(place, _)| self.target.writes(&self.program, *place));
         if written.all(|(_, tensor)| tensor.shape().contains(&0)) {
             return Ok(());
         }
         check_requirements(&self.program.requirements, &binding.sizes)?;
         match &self.target {
-            Target::Cuda(target) => target.run(&binding, &tensors, stream),
+            Target::Cuda(target) => target.run(binding, tensors, stream),
             // It is compiled.
             #[cfg(feature = "native")]
             Target::Native(_) if stream.is_dry() => Ok(()),
             #[cfg(feature = "native")]
-            Target::Native(kernel) => run_native(kernel, &tensors),
+            Target::Native(kernel) => run_native(kernel, tensors),
         }
     }
 

@@ -23,7 +23,25 @@ use crate::te::loops::schedule::Schedule;
 
 /// The loop program of a schedule. It takes the given tensors as arguments, in this order. They may include
 /// placeholders that nothing reads: a run then takes them, too, and sizes that occur only in their shapes get values
-/// from them.
+/// from them. An output that is one of several values computed together needs no argument if another of them has one: its
+/// memory is the program's own.
+///
+/// A stage that is computed by itself has loops over the elements that others read, where these are a range that sizes give;
+/// otherwise over all.
+///
+/// # Blocks don't wait for each other
+/// Threads of a block get the barriers that they need. Blocks of a launch get none: where one would use what another
+/// writes, the schedule is refused ([`LoweringError::AcrossBlocks`](crate::te::LoweringError::AcrossBlocks)). A barrier of
+/// all blocks needs all of them on the device at once, which only a cooperative launch promises. This library has none:
+///
+/// - How many blocks fit is known after compilation, from registers and shared memory. A schedule fixes their number before.
+/// - Emulated devices admit more blocks than fit as soon as those before them wait. A barrier of too many blocks, which hangs
+///   a GPU, would end there, so no test could find it.
+/// - Launches of a stream wait for each other anyway, and a recorded graph replays them without the host.
+///
+/// Compute such a stage in a launch of its own ([`Schedule::compute_root`](crate::te::Schedule::compute_root)).
+/// [`auto::scan_all`](crate::te::auto::scan_all) does all steps of a recurrence in one launch where each block can have rows
+/// of its own, and otherwise in a few launches a step.
 ///
 /// # Errors
 /// A tensor that is read or returned but is not among the arguments; bounds that can't be found; a reduction over

@@ -1,6 +1,7 @@
 //! Computations whose stages a random schedule may move, with all kinds of loops, reads and reductions.
 
 use epilogue::ElementType;
+use epilogue::te::ops::{self, Pooling, Running};
 use epilogue::te::{self, Axis, DType, Expr, TeError, Tensor};
 
 const I32: ElementType = ElementType::I32;
@@ -21,7 +22,7 @@ pub(crate) struct Given {
 /// A computation's name, the least number of rows that it takes, and the function that builds it.
 pub(crate) type Kind = (&'static str, usize, fn(&Given) -> Result<Work, TeError>);
 
-pub(crate) const KINDS: [Kind; 19] = [
+pub(crate) const KINDS: [Kind; 22] = [
     ("a map, a row's sum of it, and both", 0, map_and_sum),
     ("a tuple that keeps its order, where a condition holds", 0, ordered_tuple),
     ("a scan of several stages, and what is made of it", 1, scan_of_stages),
@@ -41,6 +42,9 @@ pub(crate) const KINDS: [Kind; 19] = [
     ("a sum from the end, without the element itself", 0, from_the_end),
     ("truth values", 0, truths),
     ("a sum from a given value on, over part of an axis", 0, from_a_value),
+    ("the largest of windows over padding, of which some are read", 0, pooled),
+    ("the largest before each, from the end, and where it is", 1, running_largest),
+    ("one value of two that are reduced together", 0, one_of_two),
 ];
 
 impl Given {
@@ -339,4 +343,32 @@ fn from_a_value(given: &Given) -> Result<Work, TeError> {
     let d = te::compute(given.shape(), "D", |[i, j]| b.at([i]) * c.at([i]) + j)?;
     let outputs = vec![(d.clone(), given.sizes.to_vec())];
     Ok(Work { inputs: vec![a, w], stages: vec![first, b, c, d], outputs })
+}
+
+fn pooled(given: &Given) -> Result<Work, TeError> {
+    let [a, w] = given.inputs();
+    let pool = ops::max_pool(&a, Pooling::new([2]).padding([1]).ceil())?;
+    // Of the windows, each that has an element; never one of padding alone.
+    let d = te::compute(given.shape(), "D", |[i, j]| pool.at((i, (j + 1) / 2)) - w.at([i, j]))?;
+    let outputs = vec![(d.clone(), given.sizes.to_vec())];
+    Ok(Work { inputs: vec![a, w], stages: vec![pool, d], outputs })
+}
+
+fn running_largest(given: &Given) -> Result<Work, TeError> {
+    let [a, w] = given.inputs();
+    let [values, indices] = ops::cummax_with_indices(&a, Running::along(0).reversed().exclusive())?;
+    let d = te::compute(given.shape(), "D", |[i, j]| indices.at([i, j]) * 3 + w.at([i, j]))?;
+    let outputs = [&values, &d].map(|output| (output.clone(), given.sizes.to_vec()));
+    Ok(Work { inputs: vec![a, w], stages: vec![values, indices, d], outputs: outputs.into() })
+}
+
+fn one_of_two(given: &Given) -> Result<Work, TeError> {
+    let ([n, _], [a, w], k) = (given.shape(), given.inputs(), given.columns("k"));
+    let range = te::tuple_reducer(
+        |x, y| vec![x[0].min(&y[0]), x[1].max(&y[1])],
+        |types| vec![Expr::constant(types[0].greatest(), types[0]), Expr::constant(types[1].least(), types[1])],
+        "range",
+    );
+    let both = te::compute_all([n], "both", |[i]| range.over_all(&[a.at([i, k]), w.at([i, k])], [k]))?;
+    Ok(Work { inputs: vec![a, w], stages: both.clone(), outputs: vec![(both[1].clone(), vec![given.sizes[0]])] })
 }

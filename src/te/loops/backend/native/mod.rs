@@ -29,8 +29,8 @@ use self::code::{CodeSource, NativeCode, generate};
 use super::bounds::Proofs;
 use crate::sync::lock;
 use crate::te::bind::arguments::places;
-use crate::te::bind::binding::check_requirements;
-use crate::te::error::{RunError, TeError};
+use crate::te::bind::binding::{OF_PROGRAMS, check_requirements, unknown_size};
+use crate::te::error::TeError;
 use crate::te::expr::buffer::Buffer;
 use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::tensor::Tensor;
@@ -173,8 +173,7 @@ impl NativeKernel {
         check_requirements(&self.requirements, &sizes)?;
         let mut values = Vec::with_capacity(self.variables.len());
         for var in &self.variables {
-            let missing =
-                || RunError::Failed { reason: format!("the size {} can't be found from the arguments", var.name()) };
+            let missing = || unknown_size(*var, self.arguments.iter().map(|(tensor, _)| tensor), OF_PROGRAMS);
             values.push(*sizes.get(var).ok_or_else(missing)?);
         }
         let units = self.steps.iter().map(|var| sizes.get(var) == Some(&1)).collect();

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::align::aligned_strides;
-use super::readers::{Counters, inside, over_axes, reads, starts_before};
+use super::readers::{Around, Counters, inside, over_axes, reads, starts_before};
 use super::rolling::Rolling;
 use crate::te::arith::interval::Interval;
-use crate::te::arith::{equal, simplify_in};
+use crate::te::arith::{Context, equal, simplify, simplify_in};
 use crate::te::error::{LoweringError, ScheduleError, TeError};
 use crate::te::expr::axis::{Axis, Domain};
 use crate::te::expr::buffer::{Buffer, Scope};
@@ -32,8 +32,11 @@ pub(crate) struct Plan {
     pub(crate) buffers: Vec<Vec<Buffer>>,
     /// The index of a buffer's first element in the tensor, for each dimension.
     pub(crate) origins: Vec<Vec<Expr>>,
-    /// Whether the program allocates a stage's buffer.
+    /// Whether the program allocates a stage's buffers.
     pub(crate) internal: Vec<bool>,
+    /// The buffers of values that no argument takes, of stages of which an argument takes another. The program allocates
+    /// them.
+    pub(crate) unasked: Vec<Buffer>,
     /// How the window moves of a stage with circular memory.
     pub(crate) rolling: Vec<Option<Rolling>>,
 }
@@ -62,7 +65,7 @@ pub(crate) fn infer(schedule: &Schedule, arguments: &[&Tensor]) -> Result<Plan, 
             OperationKind::Placeholder { .. } => None,
             OperationKind::Scan(_) => Some(LoopNest::of_whole(stage)?),
             OperationKind::Compute(_) => {
-                let nest = LoopNest::new(stage, domains(schedule, &nests, index)?);
+                let nest = LoopNest::new(stage, domains(schedule, arguments, &nests, index)?);
                 check_whole(stage, &nest)?;
                 Some(nest)
             }
@@ -73,6 +76,7 @@ pub(crate) fn infer(schedule: &Schedule, arguments: &[&Tensor]) -> Result<Plan, 
         buffers: vec![Vec::new(); count],
         origins: vec![Vec::new(); count],
         internal: vec![false; count],
+        unasked: Vec::new(),
         rolling: vec![None; count],
     };
     for (index, stage) in schedule.stages.iter().enumerate().filter(|(_, stage)| stage.memory.rolling) {
@@ -104,7 +108,12 @@ fn check_whole(stage: &Stage, nest: &LoopNest) -> Result<(), TeError> {
 }
 
 /// The range of each root axis of a computation.
-fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Result<HashMap<Axis, Domain>, TeError> {
+fn domains(
+    schedule: &Schedule,
+    arguments: &[&Tensor],
+    nests: &[Option<LoopNest>],
+    index: usize,
+) -> Result<HashMap<Axis, Domain>, TeError> {
     let stage = &schedule.stages[index];
     let Some(compute) = stage.operation.as_compute() else { return Ok(HashMap::new()) };
     let mut domains = HashMap::new();
@@ -115,8 +124,7 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
     let time = compute.axes.first();
     match (&stage.attach, &stage.group) {
         (Attach::At(operation, axis), _) => {
-            let parent = schedule.index_of(operation);
-            let needed = needed(schedule, nests, index, parent.map(|parent| (parent, *axis)))?;
+            let needed = needed(schedule, nests, index, around(schedule, operation, *axis))?;
             domains.extend(compute.axes.iter().copied().zip(needed));
         }
         (Attach::ScanUpdate(scan), _) => {
@@ -135,7 +143,7 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
         }
         (Attach::Root, Some(scan)) => {
             let sliced = scan_slice(schedule, nests, scan)?.is_some();
-            let needed = needed(schedule, nests, index, None)?;
+            let needed = needed(schedule, nests, index, Around::Scan)?;
             // Only the required part of the time axis. It may be at any dimension, since `rfactor` can put a new one
             // before it. In a loop of one iteration the step is a number.
             let steps: &[Axis] = schedule.index_of(scan).map_or(&[], |scan| &schedule.stages[scan].leaves);
@@ -148,9 +156,54 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
                 }
             }
         }
+        (Attach::Root, None) if is_partly_computed(schedule, arguments, index) => {
+            for (axis, read) in compute.axes.iter().zip(needed(schedule, nests, index, Around::Nothing)?) {
+                domains.extend(axis.domain().and_then(|whole| Some((*axis, part_of(&whole, &read)?))));
+            }
+        }
         (Attach::Root | Attach::Inline, _) => {}
     }
     Ok(domains)
+}
+
+/// The loop of an operation inside which a stage is computed.
+fn around(schedule: &Schedule, operation: &Arc<Operation>, axis: Axis) -> Around {
+    schedule.index_of(operation).map_or(Around::Scan, |stage| Around::Loop(stage, axis))
+}
+
+/// Whether a stage that is computed by itself may be computed in part: nothing but other computations sees its elements,
+/// and nothing in its loops asks for all of them.
+fn is_partly_computed(schedule: &Schedule, arguments: &[&Tensor], index: usize) -> bool {
+    let stage = &schedule.stages[index];
+    let is_given = arguments.iter().any(|tensor| schedule.index_of(tensor.operation()) == Some(index));
+    let is_exact = |relation: &Relation| match relation {
+        Relation::Split { predicated, .. } => !predicated,
+        Relation::Transform { .. } => true,
+        Relation::Fuse { .. } | Relation::Singleton { .. } => false,
+    };
+    let readers = schedule.readers(index);
+    let of_computations = readers.iter().all(|reader| schedule.stages[*reader].operation.as_compute().is_some());
+    let loops_any_extent = stage.layout.is_none() && !stage.memory.rolling && !stage.relations.iter().any(is_exact);
+    !schedule.is_output(stage) && !is_given && !readers.is_empty() && of_computations && loops_any_extent
+}
+
+/// The elements of a whole range that are read; `None` if these are all. Where a condition keeps reads inside, they may seem
+/// to leave the range. A part of a constant range is constant, too: a schedule may need that, for example to unroll.
+fn part_of(whole: &Domain, read: &Domain) -> Option<Domain> {
+    let natural = |x: Expr| Context::default().proves_natural(&simplify(&x));
+    let [whole_end, read_end] = [whole, read].map(|range| &range.min + &range.extent);
+    let min = if natural(&read.min - &whole.min) { &read.min } else { &whole.min };
+    let end = if natural(&whole_end - &read_end) { read_end } else { read_end.min(&whole_end) };
+    let (min, end) = (simplify(min), simplify(&end));
+    let extent = simplify(&(&end - &min));
+    let is_all = equal(&min, &whole.min) && equal(&end, &whole_end);
+    let is_number = min.as_int().is_some() && extent.as_int().is_some();
+    if is_all || whole.extent.as_int().is_some() && !is_number {
+        return None;
+    }
+    // Between two parts of no elements there are none.
+    let extent = if natural(extent.clone()) { extent } else { simplify(&extent.max(0)) };
+    Some(Domain { min, extent })
 }
 
 /// The part of a scan of one state that is computed inside a loop of a consumer: along dimensions that can be sliced,
@@ -163,8 +216,7 @@ pub(crate) fn scan_slice(
     let (Some(index), Some(scan)) = (schedule.index_of(scan), scan.as_scan()) else { return Ok(None) };
     let Attach::At(operation, axis) = &schedule.stages[index].attach else { return Ok(None) };
     let sliceable = fix_points(scan);
-    let parent = schedule.index_of(operation);
-    let mut slice = needed(schedule, nests, index, parent.map(|parent| (parent, *axis)))?;
+    let mut slice = needed(schedule, nests, index, around(schedule, operation, *axis))?;
     let [sliceable] = sliceable.as_slice() else { return Ok(None) };
     if computes_more(schedule, index) {
         return Ok(None);
@@ -190,17 +242,20 @@ fn computes_more(schedule: &Schedule, scan: usize) -> bool {
     schedule.stages.iter().any(|stage| between(&stage)) && body.any(|stage| splits(stage) || is_wider(stage))
 }
 
-/// The range of each dimension that is read inside one iteration of a loop. Without `axis`, inside a scan's loop.
+/// The range of each dimension that is read inside one iteration of a loop, or at all.
 fn needed(
     schedule: &Schedule,
     nests: &[Option<LoopNest>],
     producer: usize,
-    at: Option<(usize, Axis)>,
+    at: Around,
 ) -> Result<Vec<Domain>, TeError> {
     let stage = &schedule.stages[producer];
     let scope = stage.scope.unwrap_or_else(|| default_scope(schedule, stage));
     let refuse = |reason| {
-        let parent = at.map_or_else(|| "the scan's loop".to_owned(), |(i, _)| schedule.stages[i].name().to_owned());
+        let parent = match at {
+            Around::Loop(stage, _) => schedule.stages[stage].name().to_owned(),
+            Around::Scan | Around::Nothing => "the scan's loop".to_owned(),
+        };
         ScheduleError::ComputeAt { stage: stage.name().to_owned(), parent, reason }.into()
     };
     let whole: Vec<Domain> = stage
@@ -218,7 +273,8 @@ fn needed(
         let Counters { relaxed, fixed, unbound } = inside(schedule, nests, reader, at, scope)
             .ok_or_else(|| refuse("a stage outside that loop reads it too"))?;
         let Some(nest) = &nests[reader] else { continue };
-        if at.is_some_and(|(parent, axis)| parent == reader && starts_before(schedule, reader, axis, producer)) {
+        if matches!(at, Around::Loop(parent, axis) if parent == reader && starts_before(schedule, reader, axis, producer))
+        {
             return Err(refuse("the reduction starts from it, before that loop; compute it at a loop further outside"));
         }
         let mut all = fixed.clone();
@@ -231,18 +287,24 @@ fn needed(
                     let axis = schedule.stages[reader].root_axes.iter().find(|axis| axis.var() == var)?;
                     Some(nest.value(*axis))
                 });
-                let found = Interval::of(&simplify_in(&over_loops, &all), &running).or_else(|| {
-                    let whole_reader = at.is_none_or(|(stage, _)| stage != reader);
+                let by_axes = || {
+                    let whole_reader = !matches!(at, Around::Loop(stage, _) if stage == reader);
                     let axes = whole_reader.then(|| over_axes(&schedule.stages[reader], nest, index))??;
                     Interval::of(&axes.low, &running).zip(Interval::of(&axes.high, &running)).map(|(a, b)| a.to(b))
-                });
+                };
+                let by_loops = || Interval::of(&simplify_in(&over_loops, &all), &running);
+                // Loops of an uneven split run over more than their axis, and skip it.
+                let found = match at {
+                    Around::Nothing => by_axes().or_else(by_loops),
+                    Around::Loop(..) | Around::Scan => by_loops().or_else(by_axes),
+                };
                 // An index that data or the reader's own loops bound has no bound where it is computed.
                 let varies = |x: &Expr| {
                     x.contains(|x| matches!(x.kind(), Kind::Read(..))) || running.iter().any(|(var, _)| x.uses(*var))
                 };
                 let range = match found.filter(|found| !varies(&found.low) && !varies(&found.high)) {
                     Some(interval) => interval.simplified(|x| simplify_in(x, &fixed)),
-                    None if at.is_none() && stage.time_dimension() == Some(d) => {
+                    None if at == Around::Scan && stage.time_dimension() == Some(d) => {
                         return Err(refuse(
                             "which steps of it are read in one step can't be told; don't fuse a reader's time with other \
                              axes",
@@ -308,9 +370,11 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
         return Ok(());
     }
     let slice = scan_slice(schedule, &plan.nests, &stage.operation)?;
+    let is_given =
+        |value| arguments.iter().any(|a| schedule.index_of(a.operation()) == Some(index) && a.value() == value);
+    let any_is_given = (0..stage.operation.values()).any(is_given);
     for value in 0..stage.operation.values() {
         let tensor = Tensor::new(stage.origin.clone(), value.min(stage.origin.values() - 1));
-        let given = arguments.iter().any(|a| schedule.index_of(a.operation()) == Some(index) && a.value() == value);
         let is_state = is_scan_state(schedule, stage);
         let required = if schedule.is_output(stage) {
             Some("an output")
@@ -318,7 +382,7 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
             matches!(stage.operation.kind(), OperationKind::Placeholder { .. }).then_some("an input")
         };
         if let Some(what) = required
-            && !given
+            && !any_is_given
             && !is_state
         {
             return Err(LoweringError::MissingArgument { tensor: tensor.name(), what }.into());
@@ -332,8 +396,17 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
             continue;
         }
         let current = Tensor::new(stage.operation.clone(), value);
-        let buffer = if given {
+        let buffer = if is_given(value) {
             argument_buffer(&current, stage.layout.as_ref())
+        } else if any_is_given {
+            let buffer = match &stage.layout {
+                Some(layout) => {
+                    Buffer::compact(&current.name(), current.dtype(), layout.map.extents.clone(), Scope::Global)
+                }
+                None => Buffer::compact(&current.name(), current.dtype(), current.shape(), Scope::Global),
+            };
+            plan.unasked.push(buffer.clone());
+            buffer
         } else {
             let shape = match (&stage.operation.as_compute(), &plan.nests[index], &slice) {
                 _ if stage.layout.is_some() => {

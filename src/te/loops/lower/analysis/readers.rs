@@ -53,12 +53,23 @@ pub(crate) struct Counters {
     pub(crate) unbound: Vec<Var>,
 }
 
+/// What is around the place where a producer is computed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Around {
+    /// A loop of a stage.
+    Loop(usize, Axis),
+    /// The loop of the scan whose steps it is a part of.
+    Scan,
+    /// Nothing: it is computed before its readers, for all of their iterations.
+    Nothing,
+}
+
 /// `None` if the reader is not inside the place where the producer is computed.
 pub(crate) fn inside(
     schedule: &Schedule,
     nests: &[Option<LoopNest>],
     reader: usize,
-    at: Option<(usize, Axis)>,
+    at: Around,
     scope: Scope,
 ) -> Option<Counters> {
     let mut unbound = Vec::new();
@@ -73,10 +84,11 @@ pub(crate) fn inside(
             None => stage.leaves.len(),
         };
         for leaf in stage.leaves[..end].iter().rev() {
-            outside |= at == Some((index, *leaf));
+            outside |= at == Around::Loop(index, *leaf);
             let thread = stage.threads.get(leaf);
             let var = thread.map_or(leaf.var(), |thread| thread.var());
             let relax = match thread.and_then(|thread| thread.thread()) {
+                _ if at == Around::Nothing => true,
                 Some(Thread::Block(_)) => scope == Scope::Global,
                 Some(Thread::Thread(_) | Thread::Virtual) => scope.is_shared_by_threads(),
                 None => !outside,
@@ -92,11 +104,11 @@ pub(crate) fn inside(
             break match &around.attach {
                 Attach::At(operation, axis) => Some((schedule.index_of(operation)?, Some(*axis))),
                 Attach::ScanUpdate(scan) => {
-                    outside |= at.is_none();
+                    outside |= at == Around::Scan;
                     Some((schedule.index_of(scan)?, None))
                 }
                 Attach::Root if around.group.is_some() => {
-                    outside |= at.is_none();
+                    outside |= at == Around::Scan;
                     let scan = around.group.as_ref()?;
                     Some((schedule.index_of(scan)?, None))
                 }
@@ -109,7 +121,7 @@ pub(crate) fn inside(
             };
         };
     }
-    if !outside {
+    if !outside && at != Around::Nothing {
         return None;
     }
     let mut context = Context::default();

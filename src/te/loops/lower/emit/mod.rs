@@ -116,7 +116,7 @@ impl Emitter<'_> {
     /// Makes every stage that is computed separately, in order.
     fn roots(&mut self) -> Result<Stmt, TeError> {
         let mut statements = Vec::new();
-        let mut memory = Vec::new();
+        let mut memory = self.plan.unasked.clone();
         for index in 0..self.schedule.stages.len() {
             let stage = self.stage(index);
             let alone = matches!(stage.attach, Attach::Root) && stage.group.is_none();
