@@ -1,5 +1,6 @@
 //! This library's contestants.
 
+use epilogue::expr::Op;
 use epilogue::gemm::{Window, filter, patches};
 use epilogue::prelude::*;
 use epilogue::te::{self, Tensor};
@@ -8,7 +9,7 @@ use half::{bf16, f16};
 
 use crate::contestant::{Contestant, sample, values};
 use crate::minilm;
-use crate::work::{After, Type, Weights, Work};
+use crate::work::{After, Pairs, Type, Weights, Work};
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -72,6 +73,7 @@ pub(crate) fn contestant(device: &Device, work: Work) -> Outcome<Contestant<'sta
         Work::Product { element: Type::Bf16, .. } => product::<bf16>(device, work),
         Work::Convolution { images, extent, channels, layer } => convolution(device, images, extent, channels, layer),
         Work::MiniLm { sentences, tokens } => minilm::contestant(device, sentences, tokens),
+        Work::Pairs { of, shape } => pairs(device, of, shape),
         _ => expression(device, work),
     }
 }
@@ -146,17 +148,52 @@ fn expression(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
             return recurrence(device, &a, &x, shape);
         }
         Work::Sum { shape, axis } => (te::ops::sum(&x, [axis])?, shape),
-        Work::Product { .. } | Work::Convolution { .. } | Work::MiniLm { .. } => unreachable!("it is one expression"),
+        Work::Variance { shape, axis } => (te::ops::var(&x, [axis], 0.0)?, shape),
+        Work::Product { .. } | Work::Convolution { .. } | Work::MiniLm { .. } | Work::Pairs { .. } => {
+            unreachable!("it is an expression of one tensor")
+        }
     };
     let kept: Vec<usize> = match work {
-        Work::ArgMax { .. } | Work::Sum { axis: 1, .. } => vec![n],
-        Work::Sum { .. } => vec![m],
+        Work::ArgMax { .. } | Work::Sum { axis: 1, .. } | Work::Variance { axis: 1, .. } => vec![n],
+        Work::Sum { .. } | Work::Variance { .. } => vec![m],
         _ => vec![n, m],
     };
     let given = tensor::<f32>(device, &values(n * m, 0.02), [n, m])?;
     match work {
         Work::ArgMax { .. } => run::<i32>(device, &output, vec![(x, given)], kept),
         _ => run::<f32>(device, &output, vec![(x, given)], kept),
+    }
+}
+
+fn pairs(device: &Device, of: Pairs, [m, n, k]: [usize; 3]) -> Outcome<Contestant<'static>> {
+    let extent = |x: usize| te::Expr::int(x as i64);
+    let (x, y) = (te::placeholder([extent(m), extent(k)], "x"), te::placeholder([extent(n), extent(k)], "y"));
+    let along = te::reduce_axis((0, k as i64), "k");
+    let made = te::compute([extent(m), extent(n)], "pairs", |[i, j]| {
+        let (a, b) = (x.at([i, along]), y.at([j, along]));
+        match of {
+            Pairs::MinPlus => te::min(a + b, [along]),
+            Pairs::Manhattan => te::sum(te::Expr::apply(Op::Abs, vec![a - b]), [along]),
+            Pairs::Squared | Pairs::Gaussian | Pairs::Nearest => {
+                let distance = a - b;
+                te::sum(&distance * &distance, [along])
+            }
+        }
+    })?;
+    let inputs = vec![
+        (x, tensor::<f32>(device, &values(m * k, 0.02), [m, k])?),
+        (y, tensor::<f32>(device, &values(n * k, 0.01), [n, k])?),
+    ];
+    match of {
+        Pairs::Manhattan | Pairs::MinPlus | Pairs::Squared => run::<f32>(device, &made, inputs, vec![m, n]),
+        Pairs::Nearest => run::<i32>(device, &te::ops::argmin(&made, [1])?, inputs, vec![m]),
+        Pairs::Gaussian => {
+            let of_row = te::reduce_axis((0, n as i64), "j");
+            let sums = te::compute([extent(m)], "sums", |[i]| {
+                te::sum(te::Expr::apply(Op::Exp, vec![-made.at([i, of_row])]), [of_row])
+            })?;
+            run::<f32>(device, &sums, inputs, vec![m])
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn contestants(work: Work) -> Vec<Contestant<'static>> {
             let sample = first(&a.dot(&b).as_standard_layout().into_owned());
             vec![Contestant::here("ndarray", sample, move || _ = black_box(a.dot(&b)))]
         }
-        Work::Product { .. } | Work::Convolution { .. } | Work::MiniLm { .. } => Vec::new(),
+        Work::Product { .. } | Work::Convolution { .. } | Work::MiniLm { .. } | Work::Pairs { .. } => Vec::new(),
         Work::ArgMax { shape } => {
             let x = matrix(shape, 0.02);
             let run =
@@ -71,6 +71,12 @@ pub(crate) fn contestants(work: Work) -> Vec<Contestant<'static>> {
         Work::Sum { shape, axis } => {
             let x = matrix(shape, 0.02);
             let run = move || -> Array1<f32> { x.sum_axis(Axis(axis)) };
+            let sample = sample(run().as_slice().unwrap_or(&[0.0]), |x| x);
+            vec![Contestant::here("ndarray", sample, move || _ = black_box(run()))]
+        }
+        Work::Variance { shape, axis } => {
+            let x = matrix(shape, 0.02);
+            let run = move || -> Array1<f32> { x.var_axis(Axis(axis), 0.0) };
             let sample = sample(run().as_slice().unwrap_or(&[0.0]), |x| x);
             vec![Contestant::here("ndarray", sample, move || _ = black_box(run()))]
         }

@@ -31,6 +31,35 @@ pub(crate) enum After {
     RowSums,
 }
 
+/// What is computed of every pair of a row of `x` and a row of `y`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pairs {
+    /// The sum of `|a - b|`.
+    Manhattan,
+    /// The least `a + b`.
+    MinPlus,
+    /// The sum of `(a - b)²`, from the differences.
+    Squared,
+    /// For each row of `x`, the sum over all rows of `y` of `exp(-squared)`.
+    Gaussian,
+    /// For each row of `x`, the number of the row of `y` with the least squared distance.
+    Nearest,
+}
+
+impl Pairs {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Manhattan => "manhattan",
+            Self::MinPlus => "min_plus",
+            Self::Squared => "squared",
+            Self::Gaussian => "gaussian",
+            Self::Nearest => "nearest",
+        }
+    }
+
+    const ALL: [Self; 5] = [Self::Manhattan, Self::MinPlus, Self::Squared, Self::Gaussian, Self::Nearest];
+}
+
 /// One row of the table. Matrices are `[rows, columns]`, of f32.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
@@ -70,6 +99,15 @@ pub(crate) enum Work {
         shape: [usize; 2],
         axis: usize,
     },
+    Variance {
+        shape: [usize; 2],
+        axis: usize,
+    },
+    /// Of `x[m, k]` and `y[n, k]`.
+    Pairs {
+        of: Pairs,
+        shape: [usize; 3],
+    },
     /// The vectors of sentences of this many tokens by all-MiniLM-L6-v2.
     MiniLm {
         sentences: usize,
@@ -107,6 +145,17 @@ impl fmt::Display for Work {
             Self::Cumsum { shape: [n, m], axis } => write!(f, "cumsum {} {n}×{m}", along(axis)),
             Self::Recurrence { shape: [n, m] } => write!(f, "linear recurrence down {n}×{m}"),
             Self::Sum { shape: [n, m], axis } => write!(f, "sum {} {n}×{m}", along(axis)),
+            Self::Variance { shape: [n, m], axis } => write!(f, "variance {} {n}×{m}", along(axis)),
+            Self::Pairs { of, shape: [m, n, k] } => {
+                let of = match of {
+                    Pairs::Manhattan => "sum of |a − b|",
+                    Pairs::MinPlus => "least a + b",
+                    Pairs::Squared => "squared distances",
+                    Pairs::Gaussian => "sums of exp(−squared distance)",
+                    Pairs::Nearest => "nearest rows",
+                };
+                write!(f, "{of} {m}×{n}×{k}")
+            }
             Self::MiniLm { sentences, tokens } => write!(f, "MiniLM, {sentences}×{tokens} tokens"),
         }
     }
@@ -142,6 +191,8 @@ impl Work {
             Self::Cumsum { shape: [n, m], axis } => format!("cumsum {n} {m} {axis}"),
             Self::Recurrence { shape: [n, m] } => format!("recurrence {n} {m}"),
             Self::Sum { shape: [n, m], axis } => format!("sum {n} {m} {axis}"),
+            Self::Variance { shape: [n, m], axis } => format!("variance {n} {m} {axis}"),
+            Self::Pairs { of, shape: [m, n, k] } => format!("pairs {m} {n} {k} {}", of.word()),
             Self::MiniLm { sentences, tokens } => format!("minilm {sentences} {tokens}"),
         }
     }
@@ -204,7 +255,14 @@ impl Work {
             Self::Sum { shape: [4096, 4096], axis: 1 },
             Self::Sum { shape: [10_000_000, 3], axis: 0 },
             Self::Sum { shape: [10_000_000, 3], axis: 1 },
+            Self::ArgMax { shape: [4096, 4096] },
+            Self::Variance { shape: [4096, 4096], axis: 0 },
+            Self::Variance { shape: [4096, 4096], axis: 1 },
         ]);
+        for k in [3, 64] {
+            all.extend(Pairs::ALL.map(|of| Self::Pairs { of, shape: [4096, 4096, k] }));
+        }
+        all.extend([Pairs::Manhattan, Pairs::MinPlus].map(|of| Self::Pairs { of, shape: [1024, 1024, 512] }));
         if minilm::is_there() {
             let batches = [(1, 12), (32, 20), (8, 256)];
             all.extend(batches.map(|(sentences, tokens)| Self::MiniLm { sentences, tokens }));

@@ -126,6 +126,26 @@ class Numpy:
     def sum(self, x, axis):
         return lambda: x.sum(axis=axis)
 
+    def variance(self, x, axis):
+        return lambda: x.var(axis=axis)
+
+    def pairs(self, x, y, of):
+        """By scipy's distances, which are f64s; what it has not, by broadcasting some rows at a time."""
+        if of == "min_plus":
+            return lambda: np.concatenate([(x[i:i + 4, None] + y).min(axis=2) for i in range(0, len(x), 4)])
+        try:
+            from scipy.spatial.distance import cdist
+        except ImportError:
+            raise Refused("scipy is not installed")
+        if of == "manhattan":
+            return lambda: cdist(x, y, "cityblock")
+        squared = lambda: cdist(x, y, "sqeuclidean")
+        return {
+            "squared": squared,
+            "gaussian": lambda: np.exp(-squared()).sum(axis=1),
+            "nearest": lambda: squared().argmin(axis=1),
+        }[of]
+
 
 class Torch:
     def __init__(self):
@@ -203,6 +223,24 @@ class Torch:
     def sum(self, x, axis):
         x = self.tensor(x)
         return lambda: x.sum(dim=axis)
+
+    def variance(self, x, axis):
+        x = self.tensor(x)
+        return lambda: x.var(dim=axis, correction=0)
+
+    def pairs(self, x, y, of):
+        """Distances from differences: those from a product lose the digits of near rows."""
+        x, y, torch = self.tensor(x), self.tensor(y), self.torch
+        if of == "min_plus":
+            return lambda: torch.cat([(x[i:i + 4, None] + y).amin(dim=2) for i in range(0, len(x), 4)])
+        if of == "manhattan":
+            return lambda: torch.cdist(x, y, p=1)
+        squared = lambda: torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square_()
+        return {
+            "squared": squared,
+            "gaussian": lambda: squared().neg_().exp_().sum(dim=1),
+            "nearest": lambda: squared().argmin(dim=1),
+        }[of]
 
 
 class Jax:
@@ -291,6 +329,22 @@ class Jax:
 
     def sum(self, x, axis):
         return self.compiled(lambda x: x.sum(axis=axis), x)
+
+    def variance(self, x, axis):
+        return self.compiled(lambda x: x.var(axis=axis), x)
+
+    def pairs(self, x, y, of):
+        jnp = self.jnp
+
+        def squared(x, y):
+            return jnp.square(x[:, None] - y).sum(axis=2)
+        return self.compiled({
+            "min_plus": lambda x, y: (x[:, None] + y).min(axis=2),
+            "manhattan": lambda x, y: jnp.abs(x[:, None] - y).sum(axis=2),
+            "squared": squared,
+            "gaussian": lambda x, y: jnp.exp(-squared(x, y)).sum(axis=1),
+            "nearest": lambda x, y: squared(x, y).argmin(axis=1),
+        }[of], x, y)
 
 
 class Onnxruntime:
@@ -396,6 +450,12 @@ class Onnxruntime:
     def sum(self, x, axis):
         return self.one(x, "ReduceSum", [("axes", np.array([axis], np.int64))], keepdims=0)
 
+    def variance(self, x, axis):
+        raise Refused("no operation for it")
+
+    def pairs(self, x, y, of):
+        raise Refused("no operation for it")
+
 
 def matrix(rows, columns):
     return values(rows * columns, 0.02).reshape(rows, columns)
@@ -411,6 +471,9 @@ def prepare(library, words):
         return library.convolution(images, extent, channels, bool(layer))
     if kind == "minilm":
         return library.minilm(*map(int, rest))
+    if kind == "pairs":
+        m, n, k = map(int, rest[:3])
+        return library.pairs(values(m * k, 0.02).reshape(m, k), values(n * k, 0.01).reshape(n, k), rest[3])
     rows, columns, *axis = map(int, rest)
     if kind == "recurrence":
         return library.recurrence(np.abs(matrix(rows, columns)) * 0.9, matrix(rows, columns))

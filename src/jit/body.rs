@@ -1,13 +1,16 @@
 //! The body of a loop over lanes: what one lane computes, as values in the order in which they are computed.
 //!
 //! A vector has 8 or 16 lanes of 32 bits: an f32, an i32, or a mask (all bits or none). In between, half as many f64s.
+//!
+//! A [wide](Body::wide) body has half as many lanes, of 64 bits: an f64, an i64, or a mask. Row programs and tiles may be
+//! wide.
 
 use std::collections::HashMap;
 
 use crate::ElementType;
 
 /// A value of every lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct JitValue(u32);
 
 impl JitValue {
@@ -34,7 +37,7 @@ pub(crate) enum Lane {
     I8,
     /// Held as i32s.
     U8,
-    /// Only stored, by a stage that is computed once.
+    /// Loaded by wide bodies; stored by these, and by a stage that is computed once.
     F64,
 }
 
@@ -77,13 +80,15 @@ pub(crate) enum Argument {
     Cyclic,
     /// One value of 32 bits for all lanes.
     Uniform,
+    /// One value of 64 bits for all lanes, or for each two lanes of 32 bits.
+    WideUniform,
     /// The first lane's i32; each lane has one more than the one before.
     Counter,
     /// An operand of a [tile](super::tile).
     Tile(TileOperand),
 }
 
-/// An operand of what a tile combines, by its number among those of its kind. All have lanes of 32 bits.
+/// An operand of what a tile combines, by its number among those of its kind. All have the body's lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TileOperand {
     /// One value for each row.
@@ -114,14 +119,27 @@ pub(super) struct JitState {
     pub(super) place: usize,
     /// Whether any two values may be combined first.
     pub(super) is_free: bool,
-    /// Whether it is of f64s; they take two vectors, other states one.
-    pub(super) is_double: bool,
+    pub(super) lanes: StateLanes,
+}
+
+/// The lanes of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StateLanes {
+    /// Those of the body, of 32 bits.
+    Narrow,
+    /// f64s of a body with lanes of 32 bits: they take two vectors.
+    Halves,
+    /// Those of a wide body.
+    Wide,
 }
 
 impl JitState {
     /// The number of vectors for each of lanes.
     pub(super) const fn parts(self) -> usize {
-        if self.is_double { 2 } else { 1 }
+        match self.lanes {
+            StateLanes::Halves => 2,
+            StateLanes::Narrow | StateLanes::Wide => 1,
+        }
     }
 }
 
@@ -154,6 +172,10 @@ pub(crate) enum Unary {
     /// f32s in half a vector, of f64s.
     Narrow,
     SqrtF64,
+    /// Of lanes of 64 bits.
+    ShiftLeft64(u8),
+    /// With zeros.
+    ShiftRight64(u8),
 }
 
 /// An operation of two operands. Comparisons give masks.
@@ -188,8 +210,28 @@ pub(crate) enum Binary {
     EqualI32,
     GreaterI32,
     AddF64,
+    SubF64,
     MulF64,
     DivF64,
+    FirstLessF64,
+    FirstGreaterF64,
+    LessF64,
+    LessEqualF64,
+    EqualF64,
+    NotEqualF64,
+    UnorderedF64,
+    AddI64,
+    SubI64,
+    /// The low 64 bits. Only AVX-512 has the instruction.
+    MulI64,
+    /// The products of the low halves of 64 bits, without signs.
+    MulU32,
+    /// Only AVX-512 has the instruction.
+    LeastI64,
+    /// Only AVX-512 has the instruction.
+    GreatestI64,
+    EqualI64,
+    GreaterI64,
     /// A vector of two halves.
     Join,
     /// The first times 2 to the power of the second, an integral f32; rounded once. Only AVX-512 has the instruction.
@@ -208,6 +250,20 @@ impl Binary {
                 | Self::Unordered
                 | Self::EqualI32
                 | Self::GreaterI32
+        ) || self.is_wide_comparison()
+    }
+
+    /// Whether the result is a mask of lanes of 64 bits.
+    pub(super) const fn is_wide_comparison(self) -> bool {
+        matches!(
+            self,
+            Self::LessF64
+                | Self::LessEqualF64
+                | Self::EqualF64
+                | Self::NotEqualF64
+                | Self::UnorderedF64
+                | Self::EqualI64
+                | Self::GreaterI64
         )
     }
 
@@ -231,6 +287,15 @@ impl Binary {
                 | Self::EqualI32
                 | Self::AddF64
                 | Self::MulF64
+                | Self::EqualF64
+                | Self::NotEqualF64
+                | Self::UnorderedF64
+                | Self::AddI64
+                | Self::MulI64
+                | Self::MulU32
+                | Self::LeastI64
+                | Self::GreatestI64
+                | Self::EqualI64
         )
     }
 }
@@ -250,6 +315,8 @@ pub(super) enum JitNode {
     Select(JitValue, JitValue, JitValue),
     /// Product and sum, rounded once.
     Fma(JitValue, JitValue, JitValue),
+    /// The same of f64s.
+    FmaF64(JitValue, JitValue, JitValue),
     /// The first; in lanes that a row doesn't have, the second, a constant.
     Within(JitValue, JitValue),
 }
@@ -263,6 +330,7 @@ impl JitNode {
             Self::Binary(op, a, b) => Self::Binary(op, of(a), of(b)),
             Self::Select(mask, a, b) => Self::Select(of(mask), of(a), of(b)),
             Self::Fma(a, b, c) => Self::Fma(of(a), of(b), of(c)),
+            Self::FmaF64(a, b, c) => Self::FmaF64(of(a), of(b), of(c)),
             Self::Within(a, b) => Self::Within(of(a), of(b)),
         }
     }
@@ -273,7 +341,7 @@ impl JitNode {
             Self::Constant(_) | Self::Load(_) | Self::Held(_) => ([none; 3], 0),
             Self::Unary(_, a) => ([a, none, none], 1),
             Self::Binary(_, a, b) | Self::Within(a, b) => ([a, b, none], 2),
-            Self::Select(a, b, c) | Self::Fma(a, b, c) => ([a, b, c], 3),
+            Self::Select(a, b, c) | Self::Fma(a, b, c) | Self::FmaF64(a, b, c) => ([a, b, c], 3),
         }
     }
 }
@@ -293,9 +361,17 @@ pub(crate) struct Body {
     pub(super) states: Vec<JitState>,
     /// The number of lanes that states have, if their order of combination is not free.
     pub(super) state_lanes: Option<u32>,
+    /// Whether lanes have 64 bits.
+    pub(super) is_wide: bool,
 }
 
 impl Body {
+    /// An empty body with lanes of 64 bits. Streams of [`Lane::F32`] are held as f64s, too. There is no counter, and
+    /// nothing but [`Lane::F64`] is stored.
+    pub(crate) fn wide() -> Self {
+        Self { is_wide: true, ..Self::default() }
+    }
+
     pub(super) fn node(&mut self, node: JitNode) -> JitValue {
         if let Some(value) = self.known.get(&node) {
             return *value;
@@ -323,6 +399,12 @@ impl Body {
         self.node(JitNode::Load(number))
     }
 
+    /// A value of 64 bits that is the same for all lanes.
+    pub(crate) fn wide_uniform(&mut self) -> JitValue {
+        let number = self.argument(Argument::WideUniform);
+        self.node(JitNode::Load(number))
+    }
+
     /// An i32 that counts lanes.
     pub(crate) fn counter(&mut self) -> JitValue {
         let number = self.argument(Argument::Counter);
@@ -338,9 +420,10 @@ impl Body {
         (number, self.node(JitNode::Load(number)))
     }
 
-    /// Lanes of 32 bits that are read and then written, and the number of their argument.
+    /// Lanes of the body that are read and then written, and the number of their argument.
     pub(crate) fn updated(&mut self) -> (usize, JitValue) {
-        let number = self.argument(Argument::Stream { lane: Lane::F32, read: true, written: true, past: false });
+        let lane = if self.is_wide { Lane::F64 } else { Lane::F32 };
+        let number = self.argument(Argument::Stream { lane, read: true, written: true, past: false });
         (number, self.node(JitNode::Load(number)))
     }
 

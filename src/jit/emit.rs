@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::body::{Argument, Binary, Body, JitNode, JitTarget, JitValue, TileOperand};
+use super::body::{Argument, Binary, Body, JitNode, JitTarget, JitValue, Lane, TileOperand};
 use super::in_tile::InTile;
 use super::isa::{Address, Counter, Isa, JitOperand, MOST_REGISTERS, MemoryOperand, OnTail, Vector};
 use super::round::Round;
@@ -20,7 +20,7 @@ pub(super) const FRAME: usize = 3584;
 
 /// The number of vectors that there is stack for.
 pub(super) fn slots(isa: &impl Isa) -> usize {
-    FRAME / (4 * isa.lanes())
+    FRAME / isa.vector_bytes()
 }
 
 /// The most vectors that are computed side by side: so the CPU finds instructions that don't wait for each other.
@@ -33,7 +33,7 @@ pub(super) const HELD: usize = 8;
 /// Code of a function `(arguments: *const *mut u8, lanes: usize)`, which computes a multiple of a vector's lanes. `None` if
 /// the body has too many streams or values, or a period that is shorter than a vector.
 pub(super) fn emit<I: Isa>(body: &Body, isa: &I) -> Option<Vec<u8>> {
-    if body.period.is_some_and(|period| (period as usize) < isa.lanes()) {
+    if body.is_wide || body.period.is_some_and(|period| (period as usize) < isa.lanes()) {
         return None;
     }
     let body = &*scaled(body, isa);
@@ -54,7 +54,7 @@ pub(super) fn emit<I: Isa>(body: &Body, isa: &I) -> Option<Vec<u8>> {
 
 /// The body, by instructions that there are.
 pub(super) fn scaled<'b>(body: &'b Body, isa: &impl Isa) -> Cow<'b, Body> {
-    if isa.has_scale() { Cow::Borrowed(body) } else { Cow::Owned(body.without_scale()) }
+    if isa.has_all() { Cow::Borrowed(body) } else { Cow::Owned(body.by_common_instructions()) }
 }
 
 /// The result of [`Emitter::emit`].
@@ -116,7 +116,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         for argument in &body.arguments {
             streams.push(match argument {
                 Argument::Stream { .. } | Argument::Cyclic => Some(registers.next()?),
-                Argument::Uniform | Argument::Counter | Argument::Tile(_) => None,
+                Argument::Uniform | Argument::WideUniform | Argument::Counter | Argument::Tile(_) => None,
             });
         }
         Some(Self {
@@ -209,6 +209,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
                 | JitNode::Binary(..)
                 | JitNode::Select(..)
                 | JitNode::Fma(..)
+                | JitNode::FmaF64(..)
                 | JitNode::Within(..) => {}
             }
         }
@@ -222,11 +223,11 @@ impl<'a, I: Isa> Emitter<'a, I> {
     /// Puts a value that is the same in every round onto the stack. (No stream has its register until then.)
     fn prepare_load(&mut self, place: usize, argument: usize) {
         let kind = self.body.arguments[argument];
-        if !matches!(kind, Argument::Uniform | Argument::Counter) {
+        if !matches!(kind, Argument::Uniform | Argument::WideUniform | Argument::Counter) {
             return;
         }
         let vector = Vector(0);
-        self.isa.broadcast(vector, self.row.first_argument + argument);
+        self.isa.broadcast(vector, self.row.first_argument + argument, kind == Argument::WideUniform);
         let home = self.slot();
         if kind == Argument::Counter {
             // Lane by lane on the stack, as there is no constant with different lanes.
@@ -298,6 +299,8 @@ impl<'a, I: Isa> Emitter<'a, I> {
         };
         if self.row.once {
             self.isa.store_first(lane, from, to);
+        } else if self.body.is_wide && lane != Lane::F64 {
+            self.row.refused = true;
         } else if let Some(mask) = self.row.tail {
             self.row.refused |= !self.isa.has_tails_of(lane);
             let spare = self.spare(OnTail::Store);
@@ -388,7 +391,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         match node {
             JitNode::Constant(_) | JitNode::Held(_) => return,
             JitNode::Load(argument) => match self.body.arguments[argument] {
-                Argument::Uniform | Argument::Tile(TileOperand::Total(_)) => return,
+                Argument::Uniform | Argument::WideUniform | Argument::Tile(TileOperand::Total(_)) => return,
                 Argument::Counter => self.count(place, value),
                 _ => self.load(argument, self.round.copies[place], value),
             },
@@ -402,7 +405,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
                 self.operands_used(place);
                 self.hold(value, to);
             }
-            JitNode::Unary(..) | JitNode::Binary(..) | JitNode::Select(..) | JitNode::Fma(..) => {
+            JitNode::Unary(..) | JitNode::Binary(..) | JitNode::Select(..) | JitNode::Fma(..) | JitNode::FmaF64(..) => {
                 self.instruction(&node, place);
             }
         }

@@ -4,7 +4,7 @@
 //! masked round of the last lanes. Combined values stay in registers if there are enough. Values that stages pass on
 //! are on the stack.
 
-use super::body::{Argument, Binary, JitState};
+use super::body::{Argument, Binary, JitState, Lane, StateLanes};
 use super::emit::{Emitter, FRAME, HELD, InRow, SIDE_BY_SIDE, scaled, slots};
 use super::isa::{Isa, JitOperand, MemoryOperand, OnTail, Vector};
 use super::rows::{JitStage, RowProgram};
@@ -28,7 +28,8 @@ pub(super) fn emit_rows<I: Isa>(program: &RowProgram, mut isa: I) -> Option<Vec<
     let mask = MemoryOperand::Slot(program.places);
     isa.make_mask(mask, program.lanes % isa.lanes());
     let start = isa.here();
-    let mut made = Made { isa, slots: program.places + 1, most: 0 };
+    let is_mixed = program.stages.iter().any(|stage| stage.body.is_wide);
+    let mut made = Made { isa, slots: program.places + 1, most: 0, is_mixed };
     let mut first_argument = 0;
     for (stage, ahead) in program.stages.iter().zip(asking(program)) {
         made = made.stage(stage, program.lanes, (first_argument, &ahead), mask)?;
@@ -68,6 +69,8 @@ struct Made<I> {
     /// Stack slots shared by all stages; the largest number of slots of one stage.
     slots: usize,
     most: usize,
+    /// Whether stages may have lanes of different widths, so that each makes the mask of its last lanes.
+    is_mixed: bool,
 }
 
 impl<I: Isa> Made<I> {
@@ -80,10 +83,12 @@ impl<I: Isa> Made<I> {
     ) -> Option<Self> {
         let body = &*scaled(&stage.body, &self.isa);
         let [many, few] = self.isa.most_reserved();
-        let mut copies = if stage.once { 1 } else { SIDE_BY_SIDE.min(1 << (lanes / self.isa.lanes()).max(1).ilog2()) };
+        let mut isa = self.isa.clone();
+        isa.set_wide(body.is_wide);
+        let mut copies = if stage.once { 1 } else { SIDE_BY_SIDE.min(1 << (lanes / isa.lanes()).max(1).ilog2()) };
         let emitted = |copies: usize, most_reserved: usize, most_kept: usize| {
             let mut registers = I::addresses(true);
-            let mut emitter = Emitter::new(body, self.isa.clone(), &mut registers)?;
+            let mut emitter = Emitter::new(body, isa.clone(), &mut registers)?;
             (emitter.slots, emitter.row) = (self.slots, InRow { first_argument, once: stage.once, ..InRow::default() });
             for (number, bytes) in ahead {
                 let Some(register) = registers.next() else { break };
@@ -94,6 +99,10 @@ impl<I: Isa> Made<I> {
                 emitter.prepare_values();
                 emitter.compute_round(1);
             } else {
+                let rest = lanes % emitter.isa.lanes();
+                if self.is_mixed && rest > 0 {
+                    emitter.isa.make_mask(mask, rest);
+                }
                 emitter.lanes(lanes, (copies, most_reserved, most_kept), mask)?;
             }
             (!emitter.row.refused).then_some(emitter)
@@ -110,8 +119,9 @@ impl<I: Isa> Made<I> {
                 if !stage.once && free > 0 {
                     emitter = emitted(copies, most_reserved, free)?;
                 }
-                let Emitter { isa, slots: used, .. } = emitter;
-                return Some(Self { isa, slots: self.slots, most: self.most.max(used) });
+                let Emitter { mut isa, slots: used, .. } = emitter;
+                isa.set_wide(false);
+                return Some(Self { isa, slots: self.slots, most: self.most.max(used), ..self });
             }
             copies /= 2;
         }
@@ -129,6 +139,9 @@ impl<I: Isa> Emitter<'_, I> {
         self.prepare_values();
         self.begin_states(copies, most_reserved)?;
         let (vectors, rest) = (lanes / self.isa.lanes(), lanes % self.isa.lanes());
+        if self.body.is_wide && rest > 0 && !self.isa.has_tails_of(Lane::F64) {
+            return None;
+        }
         let each = copies.max(self.row.apart);
         let rounds = vectors / each;
         self.keep(most_kept, copies, if rounds > 1 { 1 } else { 2 });
@@ -218,7 +231,7 @@ impl<I: Isa> Emitter<'_, I> {
 
     /// Combines a vector with a state, or with the half of it that has the same lanes as f64s.
     pub(super) fn combine(&mut self, number: usize, part: usize, copy: usize, from: Vector) {
-        let JitState { op, is_double, .. } = self.body.states[number];
+        let JitState { op, lanes, .. } = self.body.states[number];
         let vector = (self.row.position + copy) % self.row.apart * self.body.states[number].parts() + part;
         let state = self.row.states[self.vectors_of_states(number) + vector];
         let held = match state {
@@ -230,7 +243,7 @@ impl<I: Isa> Emitter<'_, I> {
             }
         };
         // The element first: of what is not ordered, a comparison gives the second.
-        match self.row.tail.filter(|_| !is_double) {
+        match self.row.tail.filter(|_| lanes != StateLanes::Halves) {
             None => self.isa.binary(op, held, from, JitOperand::Vector(held)),
             Some(mask) => {
                 let spare = self.spare(OnTail::Combine);
@@ -245,7 +258,7 @@ impl<I: Isa> Emitter<'_, I> {
     /// Combines the lanes of each state, neighbours first, and leaves the results in their places, in all lanes.
     fn fold_states(&mut self) {
         for number in 0..self.body.states.len() {
-            let JitState { op, place, is_free, is_double, .. } = self.body.states[number];
+            let JitState { op, place, is_free, lanes, .. } = self.body.states[number];
             let vectors = self.vectors_of_states(number)..self.vectors_of_states(number + 1);
             // All registers but those of states are free.
             let mut held = Vec::with_capacity(vectors.len());
@@ -265,9 +278,9 @@ impl<I: Isa> Emitter<'_, I> {
             if is_free {
                 self.combine_vectors(&mut held, op);
             }
-            // An f64 is two neighbours.
-            let mut distance = if is_double { 2 } else { 1 };
-            while distance < self.isa.lanes() {
+            // 64 bits are two neighbours.
+            let mut distance = if lanes == StateLanes::Narrow { 1 } else { 2 };
+            while 4 * distance < self.isa.vector_bytes() {
                 held.iter().zip(&spare).for_each(|(held, spare)| self.isa.swap(distance, *spare, *held));
                 for (held, spare) in held.iter().zip(&spare) {
                     self.isa.binary(op, *held, *held, JitOperand::Vector(*spare));

@@ -101,7 +101,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         let InTile { shape, rows, columns, first, .. } = self.tile.clone()?;
         let totals = I::addresses(false).nth(2)?;
         let [of_row, of_column, count] = self.body.tile_operands();
-        let vector = 4 * self.isa.lanes();
+        let vector = self.isa.vector_bytes();
         self.isa.enter(FRAME, [rows, columns, totals].into_iter());
         self.prepare_values();
         self.isa.load_addresses(&[(rows, 0), (columns, 1), (totals, 2)]);
@@ -112,7 +112,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
         self.keep(most_kept, shape.count(), 2);
         let start = self.isa.here();
         self.compute_round(shape.count());
-        self.isa.advance(rows, 4 * of_row * shape.rows);
+        self.isa.advance(rows, vector / self.isa.lanes() * of_row * shape.rows);
         self.isa.advance(columns, vector * of_column * shape.vectors);
         self.isa.next_step(start);
         places.iter().for_each(|(register, place)| self.isa.store(*register, *place));
@@ -128,10 +128,13 @@ impl<'a, I: Isa> Emitter<'a, I> {
     pub(super) fn tile_operand(&self, argument: usize, copy: usize) -> Option<MemoryOperand> {
         let InTile { shape: TileShape { rows, vectors }, rows: of_rows, columns, .. } = *self.tile.as_ref()?;
         let Argument::Tile(operand) = self.body.arguments[argument] else { return None };
+        let vector = self.isa.vector_bytes();
         match operand {
-            TileOperand::Row(number) => Some(MemoryOperand::After(of_rows, 4 * (number * rows + copy / vectors))),
+            TileOperand::Row(number) => {
+                let lane = vector / self.isa.lanes();
+                Some(MemoryOperand::After(of_rows, lane * (number * rows + copy / vectors)))
+            }
             TileOperand::Column(number) => {
-                let vector = 4 * self.isa.lanes();
                 Some(MemoryOperand::After(columns, vector * (number * vectors + copy % vectors)))
             }
             TileOperand::Total(_) => None,
@@ -189,14 +192,14 @@ impl<'a, I: Isa> Emitter<'a, I> {
 
     /// Adds a product to a total in its register; `None` for other nodes, and where the old total is needed later.
     pub(super) fn add_product(&mut self, node: &JitNode, place: usize) -> Option<()> {
-        let JitNode::Fma(a, b, c) = *node else { return None };
+        let (JitNode::Fma(a, b, c) | JitNode::FmaF64(a, b, c)) = *node else { return None };
         let (register, old) = self.becomes(JitValue::of(place))?;
         let is_last = self.round.uses[c.index()].first().is_some_and(|last| *last == place);
         if old != Some(c) || !is_last || a == c || b == c {
             return None;
         }
         let (a, b) = (self.register(a), self.operand(b));
-        self.isa.add_product(register, a, b);
+        self.isa.add_product(node, register, a, b);
         self.operands_used(place);
         self.hold(JitValue::of(place), register);
         Some(())

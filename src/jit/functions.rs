@@ -155,14 +155,23 @@ impl Body {
     }
 
     /// This body by instructions that every CPU has, with the values unchanged.
-    pub(super) fn without_scale(&self) -> Self {
-        let mut body = Self::default();
+    pub(super) fn by_common_instructions(&self) -> Self {
+        let mut body = if self.is_wide { Self::wide() } else { Self::default() };
         body.arguments.clone_from(&self.arguments);
         body.period = self.period;
         let mut values: Vec<JitValue> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             values.push(match node.with_operands(|value| values[value.index()]) {
                 JitNode::Binary(Binary::Scale, p, n) => body.scale(p, n),
+                JitNode::Binary(Binary::MulI64, a, b) => body.product_of_halves(a, b),
+                JitNode::Binary(Binary::LeastI64, a, b) => {
+                    let greater = body.binary(Binary::GreaterI64, a, b);
+                    body.select(greater, b, a)
+                }
+                JitNode::Binary(Binary::GreatestI64, a, b) => {
+                    let greater = body.binary(Binary::GreaterI64, a, b);
+                    body.select(greater, a, b)
+                }
                 node => body.node(node),
             });
         }

@@ -81,8 +81,12 @@ pub(super) trait Isa: Clone {
     fn is_there(level: Self::Level) -> bool;
     fn new(level: Self::Level) -> Self;
 
-    /// Lanes of 32 bits in a vector.
+    /// Lets lanes have 64 bits from here on, or 32 again.
+    fn set_wide(&mut self, is_wide: bool);
+    /// Lanes of a vector.
     fn lanes(&self) -> usize;
+    /// Bytes of a vector.
+    fn vector_bytes(&self) -> usize;
     /// The number of vector registers.
     fn registers(&self) -> usize;
     /// The vector registers that states may have: as many as leave an instruction its operands and its result, if no value
@@ -90,8 +94,8 @@ pub(super) trait Isa: Clone {
     fn most_reserved(&self) -> [usize; 2];
     /// The registers for addresses, in a loop over lanes or over rows.
     fn addresses(of_rows: bool) -> impl Iterator<Item = Address>;
-    /// Whether there is an instruction for [`Binary::Scale`].
-    fn has_scale(&self) -> bool;
+    /// Whether there are instructions for all operations: also for [`Binary::Scale`], and for products and extremes of i64s.
+    fn has_all(&self) -> bool;
     /// The form of the instruction for a node that is computed.
     fn form(&self, node: &JitNode) -> OperandForm;
 
@@ -104,8 +108,9 @@ pub(super) trait Isa: Clone {
 
     /// Loads the addresses of arguments, by their numbers.
     fn load_addresses(&mut self, streams: &[(Address, usize)]);
-    /// The lane at an argument's address, in all lanes. The first register for addresses is changed.
-    fn broadcast(&mut self, to: Vector, argument: usize);
+    /// The 32 or, if it is wide, 64 bits at an argument's address, all over a vector. The first register for addresses is
+    /// changed.
+    fn broadcast(&mut self, to: Vector, argument: usize, is_wide: bool);
     /// One lane in memory, in all lanes.
     fn broadcast_lane(&mut self, to: Vector, from: MemoryOperand);
     /// Writes the numbers 0, 1, … to the lanes of a slot.
@@ -141,9 +146,9 @@ pub(super) trait Isa: Clone {
     fn constant(&mut self, bits: u64) -> MemoryOperand;
     /// Copies a vector.
     fn load(&mut self, to: Vector, from: JitOperand);
-    /// Stores a vector of lanes of 32 bits.
+    /// Stores a vector.
     fn store(&mut self, from: Vector, to: MemoryOperand);
-    /// Loads lanes as f32s or i32s.
+    /// Loads lanes as f32s or i32s, or as f64s if they are wide.
     fn load_lanes(&mut self, lane: Lane, to: Vector, from: MemoryOperand);
     /// Stores lanes, which have been narrowed; `past` the caches.
     fn store_lanes(&mut self, lane: Lane, past: bool, from: Vector, to: MemoryOperand);
@@ -153,9 +158,9 @@ pub(super) trait Isa: Clone {
     /// Computes a node. An operand that `to` overwrites is in it, and is not among the others.
     fn compute(&mut self, node: &JitNode, to: Vector, operands: &[JitOperand]);
     fn binary(&mut self, op: Binary, to: Vector, a: Vector, b: JitOperand);
-    /// Adds the product of `a` and `b` to a vector, rounded once.
-    fn add_product(&mut self, to: Vector, a: Vector, b: JitOperand);
-    /// Exchanges lanes that are this power of two apart.
+    /// Adds the product of `a` and `b` to a vector, as the node does.
+    fn add_product(&mut self, node: &JitNode, to: Vector, a: Vector, b: JitOperand);
+    /// Exchanges 32 bits that are this power of two apart.
     fn swap(&mut self, distance: usize, to: Vector, from: Vector);
 
     /// Makes a mask of the first lanes, for the operations below. It may use the slot.

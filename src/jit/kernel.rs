@@ -78,6 +78,7 @@ impl Kernel {
             Argument::Stream { lane, .. } => (address.wrapping_add(first * lane.bytes()), count * lane.bytes()),
             Argument::Cyclic => (address.wrapping_add(first % self.period * 4), count * 4),
             Argument::Uniform | Argument::Counter | Argument::Tile(_) => (address, 4),
+            Argument::WideUniform => (address, 8),
         };
         for (((argument, address), copy), moved) in
             self.arguments.iter().zip(addresses).zip(&mut copies).zip(&mut moved)
@@ -174,7 +175,8 @@ impl TileKernel {
         if !Host::is_there(level) {
             return None;
         }
-        let isa = Host::new(level);
+        let mut isa = Host::new(level);
+        isa.set_wide(body.is_wide);
         let (code, shape) = emit_tile(body, &isa, extents)?;
         Some(Self { code: Executable::new(&code)?, shape: [shape.rows, shape.vectors * isa.lanes()] })
     }
@@ -187,13 +189,13 @@ impl TileKernel {
     /// Combines the totals of a tile with some elements.
     ///
     /// # Safety
-    /// The operands must be packed, so many elements of them, and the totals must be those of a tile. Nobody else may write
-    /// what is read, or access the totals, during the call.
-    pub(crate) unsafe fn run(&self, rows: *const u32, columns: *const u32, totals: *mut u32, elements: usize) {
+    /// The operands must be packed, so many elements of them, and the totals must be those of a tile; all have the lanes of
+    /// the body. Nobody else may write what is read, or access the totals, during the call.
+    pub(crate) unsafe fn run(&self, rows: *const u8, columns: *const u8, totals: *mut u8, elements: usize) {
         if elements == 0 {
             return;
         }
-        let addresses = [rows.cast_mut().cast(), columns.cast_mut().cast(), totals.cast()];
+        let addresses = [rows.cast_mut(), columns.cast_mut(), totals];
         // SAFETY: the code was made for this CPU, as `at_level` has checked; the caller's promise.
         unsafe { Host::call(self.code.start(), addresses.as_ptr(), elements) };
     }

@@ -19,8 +19,8 @@
 //!
 //! The way of a program, by files:
 //!
-//! - `body`: values, in order; `functions` of them; `apply`, operations by name; `rows`, stages of bodies; `tile`,
-//!   operands of rows and columns; `extreme`, the largest of a row.
+//! - `body`: values, in order; `functions` of them, and `wide` ones of 64 bits; `apply`, operations by name; `rows`, stages
+//!   of bodies; `tile`, operands of rows and columns; `extreme`, the largest of a row.
 //! - `round`: some copies of a body side by side.
 //! - `emit` chooses registers and writes the loop; `emit_rows` writes the loop over rows, `emit_tile` that of a tile.
 //! - `isa` encodes instructions; `memory` makes them executable; `kernel` calls them.
@@ -47,6 +47,7 @@ mod rows;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 mod tile;
+mod wide;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 

@@ -36,7 +36,7 @@ impl TileKernel {
 
     /// # Safety
     /// None is ever compiled.
-    pub(crate) unsafe fn run(&self, _rows: *const u32, _columns: *const u32, _totals: *mut u32, _elements: usize) {}
+    pub(crate) unsafe fn run(&self, _rows: *const u8, _columns: *const u8, _totals: *mut u8, _elements: usize) {}
 }
 
 /// A row program, compiled.

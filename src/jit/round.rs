@@ -42,7 +42,7 @@ impl Round {
                 _ => None,
             };
             let shared = matches!(node, JitNode::Constant(_) | JitNode::Held(_))
-                || matches!(argument, Some((_, Argument::Uniform)));
+                || matches!(argument, Some((_, Argument::Uniform | Argument::WideUniform)));
             let known = match argument {
                 _ if let (JitNode::Within(value, _), true) = (node, is_whole) => Some(values[copy][value.index()]),
                 _ if shared && copy > 0 => Some(values[0][place]),

@@ -4,7 +4,7 @@
 //! of it: combinations of lanes, and values that are computed once. All rows have the same number of lanes, so the code
 //! does not count them.
 
-use super::body::{Argument, Binary, Body, JitNode, JitState, JitTarget, JitValue, Unary};
+use super::body::{Argument, Binary, Body, JitNode, JitState, JitTarget, JitValue, StateLanes, Unary};
 
 /// Stages of a row.
 #[derive(Clone, Debug)]
@@ -129,7 +129,25 @@ impl Body {
             self.state_lanes = lanes;
         }
         let identity = u64::from(identity) << 32 | u64::from(identity);
-        self.states.push(JitState { op, identity, place, is_free: lanes.is_none(), is_double: false });
+        self.states.push(JitState { op, identity, place, is_free: lanes.is_none(), lanes: StateLanes::Narrow });
+        self.stores.push((JitTarget::State(self.states.len() - 1, 0), value));
+    }
+
+    /// Like [`combine`](Self::combine), in a wide body: for f64s or i64s, and an identity of 64 bits.
+    pub(crate) fn combine_wide(
+        &mut self,
+        op: Binary,
+        identity: u64,
+        value: JitValue,
+        JitPlace(place): JitPlace,
+        lanes: Option<u32>,
+    ) {
+        debug_assert!(self.is_wide, "lanes have 64 bits");
+        if lanes.is_some() {
+            debug_assert!(self.state_lanes.is_none_or(|known| Some(known) == lanes), "all of a body share it");
+            self.state_lanes = lanes;
+        }
+        self.states.push(JitState { op, identity, place, is_free: lanes.is_none(), lanes: StateLanes::Wide });
         self.stores.push((JitTarget::State(self.states.len() - 1, 0), value));
     }
 
@@ -148,7 +166,7 @@ impl Body {
         let rest = self.float(identity);
         let value = self.node(JitNode::Within(value, rest));
         let identity = f64::from(identity).to_bits();
-        self.states.push(JitState { op, identity, place, is_free: false, is_double: true });
+        self.states.push(JitState { op, identity, place, is_free: false, lanes: StateLanes::Halves });
         for (part, widen) in [Unary::WidenLow, Unary::WidenHigh].into_iter().enumerate() {
             let wide = self.unary(widen, value);
             let wide = if squared { self.binary(Binary::MulF64, wide, wide) } else { wide };

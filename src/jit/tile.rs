@@ -35,12 +35,12 @@ impl Body {
         (number, self.node(JitNode::Load(number)))
     }
 
-    /// A value of 32 bits for each row of a tile.
+    /// A value for each row of a tile.
     pub(crate) fn of_row(&mut self) -> JitValue {
         self.tile_operand(TileOperand::Row).1
     }
 
-    /// A lane of 32 bits for each column of a tile.
+    /// A lane for each column of a tile.
     pub(crate) fn of_column(&mut self) -> JitValue {
         self.tile_operand(TileOperand::Column).1
     }

@@ -9,7 +9,7 @@ use crate::ElementType;
 use crate::expr::Op;
 use crate::jit::{Binary, Body, JitValue, Lane, Unary};
 
-/// A value, and what its 32 bits are.
+/// A value, and what its 32 or 64 bits are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Typed {
     Float(JitValue),
@@ -18,17 +18,41 @@ pub(crate) enum Typed {
     Mask(JitValue),
 }
 
-/// The values of registers so far. Integers have 32 bits here, whatever their class: a caller that lowers steps on
-/// 64-bit integers must know that they fit.
+/// Which lanes the values of a body have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BodyLanes {
+    /// 32 bits. Integers have 32 bits, whatever their class: a caller that lowers steps on 64-bit integers must know that
+    /// they fit.
+    #[default]
+    Narrow,
+    /// 64 bits: f64s, i64s, and f32s that are held as f64s until they are cast.
+    Wide,
+    /// All lanes of a value are equal, so values of 32 and of 64 bits fit together: in stages that are computed once.
+    Equal,
+}
+
+/// The values of registers so far.
 #[derive(Debug)]
 pub(crate) struct Lowering<R = usize> {
     pub(crate) body: Body,
+    lanes: BodyLanes,
     values: HashMap<Register<R>, Typed>,
 }
 
 impl<R> Default for Lowering<R> {
     fn default() -> Self {
-        Self { body: Body::default(), values: HashMap::new() }
+        Self::with_lanes(BodyLanes::Narrow)
+    }
+}
+
+impl<R> Lowering<R> {
+    pub(crate) fn with_lanes(lanes: BodyLanes) -> Self {
+        let body = if lanes == BodyLanes::Wide { Body::wide() } else { Body::default() };
+        Self { body, lanes, values: HashMap::new() }
+    }
+
+    pub(crate) const fn lanes(&self) -> BodyLanes {
+        self.lanes
     }
 }
 
@@ -46,6 +70,14 @@ impl Typed {
     /// The 32 bits of a register of this class.
     pub(crate) const fn of(class: Class, value: JitValue) -> Self {
         if class.is_float() { Self::Float(value) } else { Self::Integer(value) }
+    }
+
+    /// A value of a register's class, if these lanes hold it as it is.
+    pub(crate) const fn held(class: Class, value: JitValue, lanes: BodyLanes) -> Option<Self> {
+        match (class.is_wide(), lanes) {
+            (true, BodyLanes::Narrow) | (false, BodyLanes::Wide) => None,
+            _ => Some(Self::of(class, value)),
+        }
     }
 
     /// A value of a register's class; `None` for classes of 64 bits.
@@ -72,9 +104,17 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
         let value = match class {
             Class::F32 => self.body.float(f32::constant(constant)),
             Class::I32 => self.body.integer(i32::constant(constant)),
-            Class::F64 | Class::I64 => return None,
+            Class::F64 => self.body.double(f64::constant(constant)),
+            Class::I64 => self.body.wide_bits(i64::constant(constant).cast_unsigned()),
         };
-        Typed::narrow(class, value)
+        Typed::held(class, value, self.lanes)
+    }
+
+    /// The bits of a value in a register of a class, as long as [lanes](BodyLanes) are; `None` for a truth value as a
+    /// number of 64 bits.
+    pub(crate) fn wide_bits(&mut self, class: Class, typed: Typed) -> Option<JitValue> {
+        let is_number = matches!(typed, Typed::Float(_) | Typed::Integer(_));
+        (is_number || (!class.is_wide() && self.lanes != BodyLanes::Wide)).then(|| self.bits(class, typed))
     }
 
     /// The 32 bits of a value in a register of a class.
@@ -91,8 +131,10 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
 
     /// A register's value as lanes in memory, as they are stored.
     pub(crate) fn narrowed(&mut self, class: Class, typed: Typed, lane: Lane) -> Option<JitValue> {
-        let bits = self.bits(class, typed);
+        let bits = self.wide_bits(class, typed)?;
         match lane {
+            Lane::F64 if class == Class::F64 => Some(bits),
+            _ if class.is_wide() => None,
             _ if class.is_float() => self.body.narrowed(lane, bits),
             Lane::I32 => Some(bits),
             Lane::I8 | Lane::U8 => Some(self.body.as_bytes(bits)),
@@ -168,6 +210,15 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
     }
 
     fn value(&mut self, operation: Operation, class: Class, operands: &[(Class, Typed)]) -> Option<Typed> {
+        let is_wide = class.is_wide() || operands.iter().any(|(of, _)| of.is_wide());
+        match self.lanes {
+            BodyLanes::Narrow => self.narrow_value(operation, class, operands),
+            BodyLanes::Equal if !is_wide => self.narrow_value(operation, class, operands),
+            BodyLanes::Equal | BodyLanes::Wide => self.wide_value(operation, class, operands),
+        }
+    }
+
+    fn narrow_value(&mut self, operation: Operation, class: Class, operands: &[(Class, Typed)]) -> Option<Typed> {
         Some(match (operation, operands) {
             (Operation::Copy, &[(_, a)]) => a,
             (Operation::Truth, &[(_, a)]) => Typed::Mask(self.mask(a)),
@@ -278,6 +329,69 @@ impl<R: Copy + Eq + Hash> Lowering<R> {
                 Typed::Integer(body.binary(Binary::And, a, low))
             }
             // 16-bit floats would be rounded twice.
+            _ => return None,
+        })
+    }
+}
+
+/// Steps on values of 64 bits.
+impl<R: Copy + Eq + Hash> Lowering<R> {
+    fn wide_value(&mut self, operation: Operation, class: Class, operands: &[(Class, Typed)]) -> Option<Typed> {
+        Some(match (operation, operands) {
+            (Operation::Copy, &[(_, a)]) => a,
+            (Operation::Not, &[(_, Typed::Mask(mask))]) => Typed::Mask(self.not(mask)),
+            (Operation::And, &[(_, Typed::Mask(a)), (_, Typed::Mask(b))]) => {
+                Typed::Mask(self.body.binary(Binary::And, a, b))
+            }
+            (Operation::Or, &[(_, Typed::Mask(a)), (_, Typed::Mask(b))]) => {
+                Typed::Mask(self.body.binary(Binary::Or, a, b))
+            }
+            (Operation::Cast(element), &[(of, a)]) => self.wide_cast(element, of, a)?,
+            (Operation::Apply(Op::Select), &[(_, Typed::Mask(mask)), (_, a), (_, b)]) if class.is_wide() => {
+                let (a, b) = (self.wide_bits(class, a)?, self.wide_bits(class, b)?);
+                Typed::of(class, self.body.select(mask, a, b))
+            }
+            (Operation::Apply(op), &[(of, a), (_, b)]) if op.is_comparison() && of.is_wide() => {
+                let (a, b) = (self.wide_bits(of, a)?, self.wide_bits(of, b)?);
+                if of.is_float() {
+                    return Some(Typed::Mask(self.body.compare_f64(op, a, b)?));
+                }
+                let (mask, is_not) = self.body.compare_i64(op, a, b)?;
+                Typed::Mask(if is_not { self.not(mask) } else { mask })
+            }
+            (Operation::Apply(op), operands) if class.is_wide() => {
+                let last = operands.len().checked_sub(1)?;
+                let mut bits = [JitValue::default(); 3];
+                for (i, bits) in bits.iter_mut().enumerate() {
+                    let (of, typed) = operands[i.min(last)];
+                    *bits = if of == class { self.wide_bits(of, typed)? } else { return None };
+                }
+                match class {
+                    Class::F64 => Typed::Float(self.body.apply_f64(op, bits)?),
+                    _ => Typed::Integer(self.body.apply_i64(op, bits[0], bits[1])?),
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn wide_cast(&mut self, element: ElementType, of: Class, a: Typed) -> Option<Typed> {
+        let bits = self.wide_bits(of, a)?;
+        Some(match (element, of, self.lanes) {
+            // Wide bodies have loaded f32s as f64s.
+            (ElementType::F64, Class::F64, _) | (ElementType::F64, Class::F32, BodyLanes::Wide) => Typed::Float(bits),
+            (ElementType::F64, Class::F32, _) => Typed::Float(self.body.unary(Unary::WidenLow, bits)),
+            // Extents, which are constants of a run.
+            (ElementType::F64, Class::I32 | Class::I64, BodyLanes::Equal) => {
+                let bits = self.body.known_bits(bits)?;
+                let number = if of == Class::I64 { bits.cast_signed() as f64 } else { f64::from(bits as i32) };
+                Typed::Float(self.body.double(number))
+            }
+            (ElementType::F32, Class::F64, BodyLanes::Equal) => {
+                let half = self.body.unary(Unary::Narrow, bits);
+                Typed::Float(self.body.binary(Binary::Join, half, half))
+            }
+            (ElementType::I64, Class::I64, _) => Typed::Integer(bits),
             _ => return None,
         })
     }

@@ -39,6 +39,11 @@ impl Class {
     pub(crate) const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
+
+    /// Whether its lanes have 64 bits.
+    pub(crate) const fn is_wide(self) -> bool {
+        matches!(self, Self::F64 | Self::I64)
+    }
 }
 
 /// A register: its class, and its name in the program.

@@ -5,6 +5,7 @@ mod random;
 mod rows;
 mod safety;
 mod tiles;
+mod wide;
 
 use super::x86_64::Width;
 use super::{ARGUMENTS, Body, Kernel};

@@ -25,6 +25,7 @@ fn evaluate(body: &Body, load: impl Fn(usize) -> u32) -> Vec<u32> {
             }
             // All lanes are there.
             JitNode::Within(a, _) => bits(a),
+            JitNode::FmaF64(..) => panic!("only wide bodies have these"),
             JitNode::Fma(a, b, c) => float(a).mul_add(float(b), float(c)).to_bits(),
             JitNode::Unary(op, a) => match op {
                 Unary::Sqrt => float(a).sqrt().to_bits(),
@@ -192,6 +193,7 @@ fn random_bodies_give_what_their_nodes_say() {
                 Argument::Cyclic => want[argument][lane % period],
                 Argument::Uniform => want[argument][0],
                 Argument::Counter => want[argument][0].wrapping_add(lane as u32),
+                Argument::WideUniform => panic!("only row programs have these"),
                 Argument::Tile(_) => panic!("only tiles have these"),
             });
             for (target, value) in &body.stores {

@@ -107,7 +107,7 @@ fn tiles_combine_every_output_with_every_element() {
                 let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<u32>>();
                 let mut got = bits(&old);
                 // SAFETY: there are operands of so many elements, and a tile's totals.
-                unsafe { kernel.run(bits(&a).as_ptr(), bits(&b).as_ptr(), got.as_mut_ptr(), elements) };
+                unsafe { kernel.run(a.as_ptr().cast(), b.as_ptr().cast(), got.as_mut_ptr().cast(), elements) };
                 for output in 0..rows * columns {
                     let (row, column) = (output / columns, output % columns);
                     let mut want = [0.0; 2];

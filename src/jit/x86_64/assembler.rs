@@ -138,14 +138,18 @@ pub(super) mod opcode {
     pub(in crate::jit::x86_64) const STORE_PAST: Opcode = Opcode::new(0, 1, 0x2b);
     pub(in crate::jit::x86_64) const STORE_8: Opcode = Opcode::new(1, 1, 0xd6).least();
     pub(in crate::jit::x86_64) const BROADCAST: Opcode = Opcode::new(1, 2, 0x18);
+    pub(in crate::jit::x86_64) const BROADCAST_F64: Opcode = Opcode::new(1, 2, 0x19).double();
     pub(in crate::jit::x86_64) const BROADCAST_I32: Opcode = Opcode::new(1, 2, 0x58);
     pub(in crate::jit::x86_64) const FROM_GENERAL: Opcode = Opcode::new(1, 1, 0x6e).least();
     pub(in crate::jit::x86_64) const ADD_I32: Opcode = Opcode::new(1, 1, 0xfe);
     pub(in crate::jit::x86_64) const WIDEN_F16: Opcode = Opcode::new(1, 2, 0x13);
+    /// f64s of half a vector of f32s.
+    pub(in crate::jit::x86_64) const WIDEN_F32: Opcode = Opcode::new(0, 1, 0x5a);
     pub(in crate::jit::x86_64) const WIDEN_U16: Opcode = Opcode::new(1, 2, 0x33);
     pub(in crate::jit::x86_64) const WIDEN_I8: Opcode = Opcode::new(1, 2, 0x21);
     pub(in crate::jit::x86_64) const WIDEN_U8: Opcode = Opcode::new(1, 2, 0x31);
     pub(in crate::jit::x86_64) const SHIFT: Opcode = Opcode::new(1, 1, 0x72);
+    pub(in crate::jit::x86_64) const SHIFT_64: Opcode = Opcode::new(1, 1, 0x73).double();
     pub(in crate::jit::x86_64) const PACK_U16: Opcode = Opcode::new(1, 2, 0x2b);
     pub(in crate::jit::x86_64) const PACK_U8: Opcode = Opcode::new(1, 1, 0x67);
     pub(in crate::jit::x86_64) const PERMUTE_I64: Opcode = Opcode::new(1, 3, 0x00).wide();
@@ -154,6 +158,10 @@ pub(super) mod opcode {
     pub(in crate::jit::x86_64) const FMA: Opcode = Opcode::new(1, 2, 0xa8);
     /// The result replaces what is added.
     pub(in crate::jit::x86_64) const ADD_PRODUCT: Opcode = Opcode::new(1, 2, 0xb8);
+    // Moves whose masks are of lanes of 64 bits.
+    pub(in crate::jit::x86_64) const MOVE_F64: Opcode = Opcode::new(1, 1, 0x28).double();
+    pub(in crate::jit::x86_64) const LOAD_F64: Opcode = Opcode::new(1, 1, 0x10).double();
+    pub(in crate::jit::x86_64) const STORE_F64: Opcode = Opcode::new(1, 1, 0x11).double();
     /// The first lane only: of 32, 16 and 8 bits.
     pub(in crate::jit::x86_64) const STORE_FIRST: Opcode = Opcode::new(2, 1, 0x11).least();
     pub(in crate::jit::x86_64) const STORE_FIRST_16: Opcode = Opcode::new(1, 3, 0x15).least();
@@ -186,6 +194,8 @@ pub(super) type Constant = u64;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembler {
     width: Width,
+    /// Whether lanes have 64 bits.
+    is_wide: bool,
     code: Vec<u8>,
     /// EVEX's mask field, for the next instruction.
     masked: u8,
@@ -196,6 +206,15 @@ pub(super) struct Assembler {
 impl Assembler {
     pub(super) fn new(width: Width) -> Self {
         Self { width, ..Self::default() }
+    }
+
+    pub(super) const fn set_wide(&mut self, is_wide: bool) {
+        self.is_wide = is_wide;
+    }
+
+    /// Lanes of a vector.
+    pub(super) const fn lanes(&self) -> usize {
+        if self.is_wide { self.width.lanes() / 2 } else { self.width.lanes() }
     }
 
     /// An instruction with up to three operands: `to`, `first` (which some lack), `last`, and a byte.
@@ -253,7 +272,7 @@ impl Assembler {
             JitOperand::Vector(last) => self.code.push(0xc0 | to | (last.0 & 7)),
             JitOperand::Memory(MemoryOperand::Lanes { base, counter, bytes, vectors }) => {
                 let (base, index) = (general(base).0 & 7, index(counter).0 & 7);
-                let offset = (vectors * self.width.lanes() * bytes) as i32;
+                let offset = (vectors * self.lanes() * bytes) as i32;
                 // Without an offset there are bases that can't be encoded.
                 let has_offset = offset != 0 || base == 5;
                 let scale = bytes.trailing_zeros() as u8;

@@ -44,12 +44,15 @@ pub(super) const fn unary(op: Unary, width: Width) -> (Opcode, Encoding) {
         Unary::WidenHigh => (Opcode::new(0, 1, 0x5a), Encoding::HighHalf),
         Unary::Narrow => (Opcode::new(1, 1, 0x5a).double(), plain),
         Unary::SqrtF64 => (Opcode::new(1, 1, 0x51).double(), plain),
+        Unary::ShiftRight64(by) => (opcode::SHIFT_64, Encoding::Part(2, by)),
+        Unary::ShiftLeft64(by) => (opcode::SHIFT_64, Encoding::Part(6, by)),
     }
 }
 
 /// The instruction of two operands, and a byte that it has at its end. AVX-512's comparisons give mask registers.
 pub(super) const fn binary(op: Binary, width: Width) -> (Opcode, Option<u8>) {
     let compare = Opcode::new(0, 1, 0xc2);
+    let compare_f64 = Opcode::new(1, 1, 0xc2).double();
     match op {
         Binary::Add => (Opcode::new(0, 1, 0x58), None),
         Binary::Sub => (Opcode::new(0, 1, 0x5c), None),
@@ -77,7 +80,23 @@ pub(super) const fn binary(op: Binary, width: Width) -> (Opcode, Option<u8>) {
         Binary::GreaterI32 => (Opcode::new(1, 1, 0x66), None),
         Binary::AddF64 => (Opcode::new(1, 1, 0x58).double(), None),
         Binary::MulF64 => (Opcode::new(1, 1, 0x59).double(), None),
+        Binary::SubF64 => (Opcode::new(1, 1, 0x5c).double(), None),
         Binary::DivF64 => (Opcode::new(1, 1, 0x5e).double(), None),
+        Binary::FirstLessF64 => (Opcode::new(1, 1, 0x5d).double(), None),
+        Binary::FirstGreaterF64 => (Opcode::new(1, 1, 0x5f).double(), None),
+        Binary::LessF64 => (compare_f64, Some(0x11)),
+        Binary::LessEqualF64 => (compare_f64, Some(0x12)),
+        Binary::EqualF64 => (compare_f64, Some(0x00)),
+        Binary::NotEqualF64 => (compare_f64, Some(0x04)),
+        Binary::UnorderedF64 => (compare_f64, Some(0x03)),
+        Binary::AddI64 => (Opcode::new(1, 1, 0xd4).double(), None),
+        Binary::SubI64 => (Opcode::new(1, 1, 0xfb).double(), None),
+        Binary::MulI64 => (Opcode::new(1, 2, 0x40).double(), None),
+        Binary::MulU32 => (Opcode::new(1, 1, 0xf4).double(), None),
+        Binary::LeastI64 => (Opcode::new(1, 2, 0x39).double(), None),
+        Binary::GreatestI64 => (Opcode::new(1, 2, 0x3d).double(), None),
+        Binary::EqualI64 => (Opcode::new(1, 2, 0x29).double(), None),
+        Binary::GreaterI64 => (Opcode::new(1, 2, 0x37).double(), None),
         Binary::Scale => (Opcode::new(1, 2, 0x2c), None),
         Binary::Join => match width {
             Width::Bits256 => (Opcode::new(1, 3, 0x18), Some(1)),

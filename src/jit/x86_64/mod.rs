@@ -18,6 +18,8 @@ use super::isa::{Address, Isa, JitOperand, MemoryOperand, OnTail, OperandForm, V
 #[derive(Clone, Debug)]
 pub(in crate::jit) struct X86 {
     width: Width,
+    /// Whether lanes have 64 bits.
+    is_wide: bool,
     assembler: Assembler,
     constants: Vec<u64>,
     /// The saved registers that the function uses.
@@ -88,9 +90,11 @@ impl X86 {
     }
 
     /// The opcode that loads lanes.
-    const fn widening(lane: Lane) -> Opcode {
+    const fn widening(lane: Lane, is_wide: bool) -> Opcode {
         match lane {
-            Lane::F32 | Lane::I32 | Lane::F64 => opcode::LOAD,
+            Lane::F32 if is_wide => opcode::WIDEN_F32,
+            Lane::F64 => opcode::LOAD_F64,
+            Lane::F32 | Lane::I32 => opcode::LOAD,
             Lane::F16 => opcode::WIDEN_F16,
             Lane::BF16 => opcode::WIDEN_U16,
             Lane::I8 => opcode::WIDEN_I8,
@@ -123,11 +127,20 @@ impl Isa for X86 {
     }
 
     fn new(width: Width) -> Self {
-        Self { width, assembler: Assembler::new(width), constants: Vec::new(), saved: Vec::new() }
+        Self { width, is_wide: false, assembler: Assembler::new(width), constants: Vec::new(), saved: Vec::new() }
+    }
+
+    fn set_wide(&mut self, is_wide: bool) {
+        self.is_wide = is_wide;
+        self.assembler.set_wide(is_wide);
     }
 
     fn lanes(&self) -> usize {
-        self.width.lanes()
+        self.assembler.lanes()
+    }
+
+    fn vector_bytes(&self) -> usize {
+        self.width.bytes()
     }
 
     fn registers(&self) -> usize {
@@ -147,7 +160,7 @@ impl Isa for X86 {
         all.map(|(_, number)| Address(number))
     }
 
-    fn has_scale(&self) -> bool {
+    fn has_all(&self) -> bool {
         self.width == Width::Bits512
     }
 
@@ -159,7 +172,7 @@ impl Isa for X86 {
             // The mask.
             (JitNode::Select(..), Width::Bits512) => (&[0], Some(2)),
             // A factor.
-            (JitNode::Fma(..), _) => (&[0, 1], Some(2)),
+            (JitNode::Fma(..) | JitNode::FmaF64(..), _) => (&[0, 1], Some(2)),
             _ => (&[], Some(1)),
         };
         OperandForm { overwrites, memory }
@@ -187,13 +200,14 @@ impl Isa for X86 {
         }
     }
 
-    fn broadcast(&mut self, to: Vector, argument: usize) {
+    fn broadcast(&mut self, to: Vector, argument: usize, is_wide: bool) {
         self.assembler.load_argument(STREAMS[0], argument);
-        self.access(opcode::BROADCAST, to, MemoryOperand::After(Address(0), 0));
+        let opcode = if is_wide { opcode::BROADCAST_F64 } else { opcode::BROADCAST };
+        self.access(opcode, to, MemoryOperand::After(Address(0), 0));
     }
 
     fn broadcast_lane(&mut self, to: Vector, from: MemoryOperand) {
-        self.access(opcode::BROADCAST, to, from);
+        self.access(if self.is_wide { opcode::BROADCAST_F64 } else { opcode::BROADCAST }, to, from);
     }
 
     fn number_lanes(&mut self, slot: MemoryOperand) {
@@ -311,13 +325,13 @@ impl Isa for X86 {
     }
 
     fn load_lanes(&mut self, lane: Lane, to: Vector, from: MemoryOperand) {
-        self.access(Self::widening(lane), to, from);
+        self.access(Self::widening(lane, self.is_wide), to, from);
         self.widened(lane, to);
     }
 
     fn store_lanes(&mut self, lane: Lane, past: bool, from: Vector, to: MemoryOperand) {
         let opcode = match (lane.bytes(), self.width) {
-            (4, _) if past => opcode::STORE_PAST,
+            (4 | 8, _) if past => opcode::STORE_PAST,
             (2, _) if past => opcode::STORE_PAST.half(),
             (2, _) => opcode::STORE.half(),
             (1, Width::Bits256) => opcode::STORE_8,
@@ -348,6 +362,9 @@ impl Isa for X86 {
                 self.assembler.vector(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
             }
             (JitNode::Fma(..), &[JitOperand::Vector(b), c]) => self.assembler.vector(opcode::FMA, to, Some(b), c, None),
+            (JitNode::FmaF64(..), &[JitOperand::Vector(b), c]) => {
+                self.assembler.vector(opcode::FMA.wide(), to, Some(b), c, None);
+            }
             _ => debug_assert!(false, "{node:?} of {operands:?}"),
         }
     }
@@ -356,14 +373,17 @@ impl Isa for X86 {
         let (opcode, byte) = instruction::binary(op, self.width);
         if self.width == Width::Bits512 && op.is_comparison() {
             self.assembler.vector(opcode, MASK, Some(a), b, byte);
-            self.assembler.vector(opcode::FROM_MASK, to, None, JitOperand::Vector(MASK), None);
+            let from_mask = if op.is_wide_comparison() { opcode::FROM_MASK.wide() } else { opcode::FROM_MASK };
+            self.assembler.vector(from_mask, to, None, JitOperand::Vector(MASK), None);
         } else {
             self.assembler.vector(opcode, to, Some(a), b, byte);
         }
     }
 
-    fn add_product(&mut self, to: Vector, a: Vector, b: JitOperand) {
-        self.assembler.vector(opcode::ADD_PRODUCT, to, Some(a), b, None);
+    fn add_product(&mut self, node: &JitNode, to: Vector, a: Vector, b: JitOperand) {
+        let is_wide = matches!(node, JitNode::FmaF64(..));
+        let opcode = if is_wide { opcode::ADD_PRODUCT.wide() } else { opcode::ADD_PRODUCT };
+        self.assembler.vector(opcode, to, Some(a), b, None);
     }
 
     fn swap(&mut self, distance: usize, to: Vector, from: Vector) {
@@ -409,7 +429,7 @@ impl Isa for X86 {
             self.assembler.vector(opcode::LOAD_WHERE, to, Some(mask), JitOperand::Memory(from), None);
         } else {
             self.assembler.where_masked(true);
-            self.access(Self::widening(lane), to, from);
+            self.access(Self::widening(lane, self.is_wide), to, from);
         }
         self.widened(lane, to);
     }
@@ -420,6 +440,7 @@ impl Isa for X86 {
         }
         self.assembler.where_masked(false);
         let opcode = match lane.bytes() {
+            8 => opcode::STORE_F64,
             4 => opcode::STORE,
             2 => opcode::STORE_I16,
             _ => opcode::STORE_I8,
@@ -432,7 +453,8 @@ impl Isa for X86 {
             return self.choose(to, lanes, mask);
         }
         self.assembler.where_masked(false);
-        self.assembler.vector(opcode::MOVE, to, None, JitOperand::Vector(lanes), None);
+        let opcode = if self.is_wide { opcode::MOVE_F64 } else { opcode::MOVE };
+        self.assembler.vector(opcode, to, None, JitOperand::Vector(lanes), None);
     }
 
     fn combine_tail(&mut self, op: Binary, to: Vector, other: Vector, mask: MemoryOperand, spare: &[Vector]) {

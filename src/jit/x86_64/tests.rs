@@ -493,3 +493,88 @@ fn what_only_row_programs_use_is_encoded() {
     // sub rdx, 1; jnz to the beginning
     assert_eq!(made_by(|code| code.next_row(0)), "4883ea010f85f6ffffff");
 }
+
+#[test]
+fn operations_on_64_bits_are_encoded() {
+    let (narrow, wide) = (Width::Bits256, Width::Bits512);
+    let binary = [
+        (narrow, Binary::SubF64, 9, "vsubpd ymm9, ymm2, ymm11", "c4416d5ccb"),
+        (narrow, Binary::FirstLessF64, 9, "vminpd ymm9, ymm2, ymm11", "c4416d5dcb"),
+        (narrow, Binary::FirstGreaterF64, 9, "vmaxpd ymm9, ymm2, ymm11", "c4416d5fcb"),
+        (narrow, Binary::LessF64, 9, "vcmppd ymm9, ymm2, ymm11, 17", "c4416dc2cb11"),
+        (narrow, Binary::LessEqualF64, 9, "vcmppd ymm9, ymm2, ymm11, 18", "c4416dc2cb12"),
+        (narrow, Binary::EqualF64, 9, "vcmppd ymm9, ymm2, ymm11, 0", "c4416dc2cb00"),
+        (narrow, Binary::NotEqualF64, 9, "vcmppd ymm9, ymm2, ymm11, 4", "c4416dc2cb04"),
+        (narrow, Binary::UnorderedF64, 9, "vcmppd ymm9, ymm2, ymm11, 3", "c4416dc2cb03"),
+        (narrow, Binary::AddI64, 9, "vpaddq ymm9, ymm2, ymm11", "c4416dd4cb"),
+        (narrow, Binary::SubI64, 9, "vpsubq ymm9, ymm2, ymm11", "c4416dfbcb"),
+        (narrow, Binary::MulU32, 9, "vpmuludq ymm9, ymm2, ymm11", "c4416df4cb"),
+        (narrow, Binary::EqualI64, 9, "vpcmpeqq ymm9, ymm2, ymm11", "c4426d29cb"),
+        (narrow, Binary::GreaterI64, 9, "vpcmpgtq ymm9, ymm2, ymm11", "c4426d37cb"),
+        (wide, Binary::SubF64, 25, "vsubpd zmm25, zmm2, zmm11", "6241ed485ccb"),
+        (wide, Binary::FirstLessF64, 25, "vminpd zmm25, zmm2, zmm11", "6241ed485dcb"),
+        (wide, Binary::FirstGreaterF64, 25, "vmaxpd zmm25, zmm2, zmm11", "6241ed485fcb"),
+        (wide, Binary::LessF64, 1, "vcmppd k1, zmm2, zmm11, 17", "62d1ed48c2cb11"),
+        (wide, Binary::AddI64, 25, "vpaddq zmm25, zmm2, zmm11", "6241ed48d4cb"),
+        (wide, Binary::SubI64, 25, "vpsubq zmm25, zmm2, zmm11", "6241ed48fbcb"),
+        (wide, Binary::MulI64, 25, "vpmullq zmm25, zmm2, zmm11", "6242ed4840cb"),
+        (wide, Binary::MulU32, 25, "vpmuludq zmm25, zmm2, zmm11", "6241ed48f4cb"),
+        (wide, Binary::LeastI64, 25, "vpminsq zmm25, zmm2, zmm11", "6242ed4839cb"),
+        (wide, Binary::GreatestI64, 25, "vpmaxsq zmm25, zmm2, zmm11", "6242ed483dcb"),
+        (wide, Binary::EqualI64, 1, "vpcmpeqq k1, zmm2, zmm11", "62d2ed4829cb"),
+        (wide, Binary::GreaterI64, 1, "vpcmpgtq k1, zmm2, zmm11", "62d2ed4837cb"),
+    ];
+    let of = |width, masked: Option<bool>, opcode, to: u8, first: Option<u8>, last, byte| {
+        let mut assembler = Assembler::new(width);
+        if let Some(zero) = masked {
+            assembler.where_masked(zero);
+        }
+        assembler.vector(opcode, Vector(to), first.map(Vector), last, byte);
+        hex(&assembler.finish(&[])).trim_end_matches("cc").to_owned()
+    };
+    for (width, op, to, text, want) in binary {
+        let (opcode, byte) = instruction::binary(op, width);
+        assert_eq!(of(width, None, opcode, to, Some(2), vector(11), byte), want, "{text}");
+    }
+    let shifts = [
+        (narrow, Unary::ShiftRight64(32), 1, "vpsrlq ymm1, ymm11, 32", "c4c17573d320"),
+        (narrow, Unary::ShiftLeft64(32), 1, "vpsllq ymm1, ymm11, 32", "c4c17573f320"),
+        (wide, Unary::ShiftRight64(32), 17, "vpsrlq zmm17, zmm11, 32", "62d1f54073d320"),
+        (wide, Unary::ShiftLeft64(32), 17, "vpsllq zmm17, zmm11, 32", "62d1f54073f320"),
+    ];
+    for (width, op, to, text, want) in shifts {
+        let (opcode, Encoding::Part(part, byte)) = instruction::unary(op, width) else { panic!("{op:?} has a part") };
+        assert_eq!(of(width, None, opcode, part, Some(to), vector(11), Some(byte)), want, "{text}");
+    }
+    type Case = (Width, Option<bool>, Opcode, u8, Option<u8>, JitOperand, &'static str, &'static str);
+    let base = JitOperand::Memory(MemoryOperand::After(address(1), 0));
+    let lanes = |base, bytes| indexed(wide, base, LANE, bytes, 0);
+    let cases: [Case; 14] = [
+        (narrow, None, opcode::FMA.wide(), 8, Some(9), vector(2), "vfmadd213pd ymm8, ymm9, ymm2", "c462b5a8c2"),
+        (narrow, None, opcode::ADD_PRODUCT, 8, Some(9), vector(2), "vfmadd231ps ymm8, ymm9, ymm2", "c46235b8c2"),
+        (narrow, None, opcode::ADD_PRODUCT.wide(), 8, Some(9), vector(2), "vfmadd231pd ymm8, ymm9, ymm2", "c462b5b8c2"),
+        (narrow, None, opcode::WIDEN_F32, 9, None, lanes(8, 4), "vcvtps2pd ymm9, [r8 + rax*4]", "c4417c5a0c80"),
+        (narrow, None, opcode::BROADCAST_F64, 0, None, base, "vbroadcastsd ymm0, [rcx]", "c4e27d198100000000"),
+        (wide, None, opcode::FMA.wide(), 24, Some(9), vector(2), "vfmadd213pd zmm24, zmm9, zmm2", "6262b548a8c2"),
+        (
+            wide,
+            None,
+            opcode::ADD_PRODUCT.wide(),
+            24,
+            Some(9),
+            vector(2),
+            "vfmadd231pd zmm24, zmm9, zmm2",
+            "6262b548b8c2",
+        ),
+        (wide, None, opcode::FROM_MASK.wide(), 20, None, vector(1), "vpmovm2q zmm20, k1", "62e2fe4838e1"),
+        (wide, None, opcode::BROADCAST_F64, 16, None, base, "vbroadcastsd zmm16, [rcx]", "62e2fd48198100000000"),
+        (wide, None, opcode::WIDEN_F32, 25, None, lanes(8, 4), "vcvtps2pd zmm25, [r8 + rax*4]", "62417c485a0c80"),
+        (wide, Some(true), opcode::WIDEN_F32, 25, None, lanes(1, 4), "vcvtps2pd zmm25{k2}{z}, […]", "62617cca5a0c81"),
+        (wide, Some(true), opcode::LOAD_F64, 25, None, lanes(1, 8), "vmovupd zmm25{k2}{z}, […]", "6261fdca100cc1"),
+        (wide, Some(false), opcode::STORE_F64, 25, None, lanes(1, 8), "vmovupd […]{k2}, zmm25", "6261fd4a110cc1"),
+        (wide, Some(false), opcode::MOVE_F64, 25, None, vector(2), "vmovapd zmm25{k2}, zmm2", "6261fd4a28ca"),
+    ];
+    for (width, masked, opcode, to, first, last, text, want) in cases {
+        assert_eq!(of(width, masked, opcode, to, first, last, None), want, "{text}");
+    }
+}

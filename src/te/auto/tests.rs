@@ -33,7 +33,13 @@ fn tensor(device: &Device, random: &mut fastrand::Rng, element: ElementType, sha
                 ElementType::F32 => x.to_le_bytes().to_vec(),
                 ElementType::F16 => half::f16::from_f32(x).to_le_bytes().to_vec(),
                 ElementType::BF16 => half::bf16::from_f32(x).to_le_bytes().to_vec(),
+                // Most rows of these are of numbers only.
+                ElementType::F64 if x.abs() > 1e20 || x.is_nan() => {
+                    (if random.u8(..) > 0 { 0.25 } else { f64::from(x) }).to_le_bytes().to_vec()
+                }
+                ElementType::F64 => f64::from(x).to_le_bytes().to_vec(),
                 ElementType::I32 => random.i32(-50..50).to_le_bytes().to_vec(),
+                ElementType::I64 => (random.i64(..) >> random.u8(..64)).to_le_bytes().to_vec(),
                 ElementType::Bool => vec![random.u8(..2)],
                 _ => vec![random.u8(..)],
             }
@@ -60,6 +66,11 @@ fn stored(tensor: &DeviceTensor) -> Vec<u64> {
             let all = tensor.to_vec::<half::bf16>().expect("it is read");
             all.into_iter().map(|x| of(u64::from(x.to_bits()), x.is_nan())).collect()
         }
+        ElementType::F64 => {
+            let all = tensor.to_vec::<f64>().expect("it is read");
+            all.into_iter().map(|x| of(x.to_bits(), x.is_nan())).collect()
+        }
+        ElementType::I64 => tensor.to_vec::<i64>().expect("it is read").into_iter().map(|x| x as u64).collect(),
         ElementType::I32 => tensor.to_vec::<i32>().expect("it is read").into_iter().map(|x| x as u64).collect(),
         ElementType::I8 => tensor.to_vec::<i8>().expect("it is read").into_iter().map(|x| x as u64).collect(),
         _ => tensor.to_vec::<u8>().expect("it is read").into_iter().map(u64::from).collect(),

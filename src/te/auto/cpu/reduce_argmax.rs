@@ -22,7 +22,7 @@ use crate::te::expr::expression::Expr;
 const HELD: usize = 32;
 /// The number of rows in a block. Combining a block's lanes takes as long as some twenty rows. The block that is
 /// searched for the place is in the first-level cache.
-const ROWS: usize = 32;
+const ROWS: usize = 64;
 
 /// A reduction that is a search for the extreme's place.
 #[derive(Clone, Copy, Debug)]
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_first_of_the_best_is_found() {
-        for count in [0, 1, 31, 32, 33, 256, 600, 1023, 1024, 1025, 2500] {
+        for count in [0, 1, 31, 32, 33, 256, 600, 1025, 2047, 2048, 2049, 4500] {
             for case in 0..40u32 {
                 let bits = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(case * 977)) >> 7;
                 let mut values: Vec<f32> = (0..count).map(|i| (bits(i) % 50) as f32 - 25.0).collect();

@@ -12,7 +12,8 @@ use super::reduce_job::{Job, TASK, Worker};
 use super::reduce_tree::part_of;
 use super::registers::{LANES, Registers};
 use crate::exhaustion::repeated;
-use crate::lane::{Class, Register};
+use crate::lane::machine::BodyLanes;
+use crate::lane::{Class, LaneStep, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::error::TeError;
@@ -31,9 +32,12 @@ impl Job {
             return None;
         }
         let registers: Vec<Register> = source.spread.iter().chain(&code.left).copied().collect();
-        let strips = strips.unwrap_or_else(|| self.strips(line, registers.len() as i64));
+        let operands = source.each.iter().flat_map(LaneStep::operands).chain(&registers);
+        let is_wide = operands.chain(&code.source.1).any(|register| register.class.is_wide());
+        let (words, body_lanes) = if is_wide { (2, BodyLanes::Wide) } else { (1, BodyLanes::Narrow) };
+        let strips = strips.unwrap_or_else(|| self.strips(line, (words * registers.len()) as i64));
         let add = Walks::of(strips, |lanes| {
-            let mut builder = LoopBuilder::new(&self.program, &self.elements[0], Moving::Outer);
+            let mut builder = LoopBuilder::new(&self.program, &self.elements[0], Moving::Outer).of_lanes(body_lanes);
             source.spread.iter().try_for_each(|register| builder.strip(*register))?;
             builder.add(self, &source.each, None)?;
             builder.walk(lanes, &registers, self.kept_in)
@@ -58,15 +62,17 @@ impl Job {
             Some(made) => Some(made?),
             None => None,
         };
-        Some(Columns { strips, add, apply, registers, invariant: source.spread.len() })
+        Some(Columns { strips, add, apply, registers, words, invariant: source.spread.len() })
     }
 }
 
-/// A register's lanes, as they are in memory.
+/// A register's lanes, as they are in memory: one word for each, or two.
 fn bits(registers: &mut Registers, register: Register) -> &mut [u32] {
     match register.class {
         Class::F32 => bytemuck::cast_slice_mut(registers.get_mut::<f32>(register)),
-        _ => bytemuck::cast_slice_mut(registers.get_mut::<i32>(register)),
+        Class::F64 => bytemuck::cast_slice_mut(registers.get_mut::<f64>(register)),
+        Class::I32 => bytemuck::cast_slice_mut(registers.get_mut::<i32>(register)),
+        Class::I64 => bytemuck::cast_slice_mut(registers.get_mut::<i64>(register)),
     }
 }
 
@@ -171,8 +177,9 @@ impl Job {
             let along = runs(&self.outer, first + at as i64, lanes);
             // SAFETY: the caller's promise.
             unsafe { self.begin_source(registers, Along::Outer(&along, &origin(&self.inner)), lanes) }?;
-            for (register, to) in spread.iter().zip(invariant.chunks_mut(columns.strips.width as usize)) {
-                to[at..at + lanes].copy_from_slice(&bits(registers, *register)[..lanes]);
+            let own = columns.words * at..columns.words * (at + lanes);
+            for (register, to) in spread.iter().zip(invariant.chunks_mut(columns.of_register())) {
+                to[own.clone()].copy_from_slice(&bits(registers, *register)[..own.len()]);
             }
         }
         Ok(())
@@ -190,13 +197,14 @@ impl Job {
         elements: Range<i64>,
         (invariant, state): (&[u32], &mut [u32]),
     ) -> Result<(), TeError> {
-        let width = columns.strips.width as usize;
+        let width = columns.of_register();
         for at in (0..count).step_by(LANES) {
             let lanes = (count - at).min(LANES);
             // SAFETY: the caller's promise.
             unsafe { self.start_outputs(registers, first + at as i64, lanes, self.tree.parts == 1) }?;
+            let own = columns.words * at..columns.words * (at + lanes);
             for (left, to) in self.code.left.iter().zip(state.chunks_mut(width)) {
-                to[at..at + lanes].copy_from_slice(&bits(registers, *left)[..lanes]);
+                to[own.clone()].copy_from_slice(&bits(registers, *left)[..own.len()]);
             }
         }
         let (invariant, state) = (invariant.as_ptr().cast_mut(), state.as_mut_ptr());
@@ -221,12 +229,13 @@ impl Job {
         (first, count): Strip,
         states: &mut [u32],
     ) -> Result<(), TeError> {
-        let (width, code, [_, of_state]) = (columns.strips.width as usize, &self.code, columns.lanes());
+        let (width, code, [_, of_state]) = (columns.of_register(), &self.code, columns.lanes());
         for at in (0..count).step_by(LANES) {
             let lanes = (count - at).min(LANES);
+            let own = columns.words * at..columns.words * (at + lanes);
             let take = |registers: &mut Registers, to: &[Register], part: &[u32]| {
                 for (to, from) in to.iter().zip(part.chunks(width)) {
-                    bits(registers, *to)[..lanes].copy_from_slice(&from[at..at + lanes]);
+                    bits(registers, *to)[..own.len()].copy_from_slice(&from[own.clone()]);
                 }
             };
             if self.tree.parts == 1 {
@@ -241,7 +250,7 @@ impl Job {
             // SAFETY: the caller's promise.
             unsafe { self.store_totals(registers, first + at as i64, lanes) }?;
             for (left, to) in code.left.iter().zip(states.chunks_mut(width)) {
-                to[at..at + lanes].copy_from_slice(&bits(registers, *left)[..lanes]);
+                to[own.clone()].copy_from_slice(&bits(registers, *left)[..own.len()]);
             }
         }
         Ok(())
@@ -253,7 +262,7 @@ impl Job {
     /// Nobody else may access these elements during the call.
     unsafe fn apply_strip(&self, columns: &Columns, (first, count): Strip, elements: Range<i64>, totals: &[u32]) {
         let Some(apply) = &columns.apply else { return };
-        let (width, totals) = (columns.strips.width as usize, totals.as_ptr().cast_mut());
+        let (width, totals) = (columns.of_register(), totals.as_ptr().cast_mut());
         let lanes = |number: usize| totals.wrapping_add((number - columns.invariant) * width);
         // SAFETY: the caller's promise; totals are only read.
         unsafe { self.walk(apply.of_strip(columns.strips, count), 2, lanes, first, elements) };

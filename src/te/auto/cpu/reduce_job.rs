@@ -133,7 +133,8 @@ impl Job {
         let size = (points(&outer), points(&inner));
         let in_rows = inner.len() <= 1 && may_be_rows(&code, &elements[0]);
         let in_chain = one_of_some || code.apply.is_some();
-        let ways = Ways { directly: direct.is_some(), follow, share, in_rows, in_chain };
+        let is_wide = code.source.1.iter().any(|register| register.class.is_wide());
+        let ways = Ways { directly: direct.is_some(), follow, share, in_rows, in_chain, is_wide };
         let tree = match &contraction {
             Some(_) => Tree::of_contraction(order == Order::Exact, Contraction::parts(order, size.1)),
             None => Tree::new(reduction, &plan, order, size, ways),
@@ -230,6 +231,6 @@ fn may_share(code: &ReductionCode, elements: &Elements) -> bool {
 
 /// Whether machine code may take rows one after the other.
 fn may_be_rows(code: &ReductionCode, elements: &Elements) -> bool {
-    let is_narrow = |register: &Register| matches!(register.class, Class::F32 | Class::I32);
-    code.condition.is_none() && code.never_fails && elements.are_rows() && code.source.1.iter().all(is_narrow)
+    let has_lanes = |register: &Register| register.class != Class::I64;
+    code.condition.is_none() && code.never_fails && elements.are_rows() && code.source.1.iter().all(has_lanes)
 }

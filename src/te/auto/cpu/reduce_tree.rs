@@ -16,6 +16,8 @@ const POINTS: i64 = 1 << 17;
 const PART_OF_ROW: i64 = 1 << 17;
 /// The most lanes of an output: as many as registers hold.
 const TOGETHER: i64 = 64;
+/// The same of 64 bits, in rows.
+const WIDE_TOGETHER: i64 = 32;
 /// The number of elements of an output that are combined one after another: if they are contiguous in memory, and if
 /// not.
 const SHORT: i64 = 16;
@@ -60,6 +62,8 @@ pub(super) struct Ways {
     pub(super) in_rows: bool,
     /// Whether something is computed of the totals for every element, or by another reduction of the same rows.
     pub(super) in_chain: bool,
+    /// Whether values have 64 bits.
+    pub(super) is_wide: bool,
 }
 
 impl Tree {
@@ -69,7 +73,7 @@ impl Tree {
         plan: &Plan,
         order: Order,
         (outputs, count): (i64, i64),
-        Ways { directly, follow, share, in_rows, in_chain }: Ways,
+        Ways { directly, follow, share, in_rows, in_chain, is_wide }: Ways,
     ) -> Self {
         let exact = order == Order::Exact;
         let ordered = exact || !reduction.is_commutative();
@@ -101,7 +105,7 @@ impl Tree {
             if count >= LONG { TOGETHER } else { 8 }
         } else if together && !ordered {
             // The runs are so long that combining the lanes costs little in comparison.
-            power_of_two(count / 16).clamp(8, TOGETHER)
+            power_of_two(count / 16).clamp(8, if in_rows && is_wide { WIDE_TOGETHER } else { TOGETHER })
         } else {
             power_of_two(count).min(most)
         };

@@ -70,7 +70,7 @@ fn operand(
     random: &mut fastrand::Rng,
     name: &str,
     axes: &[(Expr, usize)],
-    element: ElementType,
+    (element, as_type): (ElementType, ElementType),
     shapes: &mut Vec<(Tensor, Vec<usize>)>,
 ) -> Expr {
     let mut axes = axes.to_vec();
@@ -78,7 +78,7 @@ fn operand(
     let shape: Vec<usize> = axes.iter().map(|(_, extent)| *extent).collect();
     let made = placeholder_of(element, shape.iter().map(|x| extent(*x)).collect::<Vec<Expr>>(), name);
     let at: Vec<Expr> = axes.into_iter().map(|(axis, _)| axis).collect();
-    let value = made.at(at.as_slice()).cast(DType::F32);
+    let value = made.at(at.as_slice()).cast(DType::from(as_type));
     shapes.push((made, shape));
     value
 }
@@ -86,8 +86,20 @@ fn operand(
 const TYPES: [ElementType; 6] =
     [ElementType::F32, ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::I8, ElementType::I32];
 
-/// A random contraction over one axis or two, perhaps of batches. Gives whether it was computed by tiles, in each order.
-fn random_contraction(seed: u64) -> [bool; 3] {
+/// What is computed in a type, of elements of some types.
+fn types_of(computed: ElementType) -> &'static [ElementType] {
+    match computed {
+        ElementType::F64 => &[ElementType::F64, ElementType::F64, ElementType::F32, ElementType::BF16],
+        ElementType::I64 => &[ElementType::I64, ElementType::I64, ElementType::I32, ElementType::I8],
+        ElementType::I32 => &[ElementType::I32, ElementType::I8],
+        _ => &TYPES,
+    }
+}
+
+/// A random contraction over one axis or two, perhaps of batches, computed in a type. Gives whether it was computed by
+/// tiles, in each order.
+fn random_contraction(seed: u64, computed: ElementType) -> [bool; 3] {
+    let (types, is_float) = (types_of(computed), computed.is_float());
     let mut random = fastrand::Rng::with_seed(seed);
     let (n, k) = ([33, 64, 97][random.usize(..3)], [1, 2, 7, 40, 60, 1100][random.usize(..6)]);
     let (m, b, l) = ([32, 37, 41][random.usize(..3)], [1, 1, 1, 2][random.usize(..4)], [1, 1, 3][random.usize(..3)]);
@@ -106,15 +118,16 @@ fn random_contraction(seed: u64) -> [bool; 3] {
             if random.bool() {
                 all.push((batch.clone(), b));
             }
-            let element = TYPES[random.usize(..TYPES.len())];
-            operand(random, name, &all, element, &mut shapes)
+            let element = types[random.usize(..types.len())];
+            operand(random, name, &all, (element, computed), &mut shapes)
         };
         let (x, y) = (of("A", (i.clone(), m), &mut random), of("B", (j.clone(), n), &mut random));
-        let w = operand(&mut random, "W", std::slice::from_ref(&own), ElementType::F32, &mut shapes);
-        let v = operand(&mut random, "V", &[(j.clone(), n)], ElementType::F32, &mut shapes);
+        let w = operand(&mut random, "W", std::slice::from_ref(&own), (computed, computed), &mut shapes);
+        let v = operand(&mut random, "V", &[(j.clone(), n)], (computed, computed), &mut shapes);
         let d = &x - &y;
-        let value = match random.u8(..8) {
+        let value = match random.u8(..if is_float { 8 } else { 5 }) {
             0 | 1 => x * y,
+            2 if !is_float => x * y * w - v,
             2 => Expr::apply(Op::Abs, vec![d]),
             3 => x + y,
             4 => &d * &d,
@@ -131,7 +144,7 @@ fn random_contraction(seed: u64) -> [bool; 3] {
     })
     .expect("it is well formed");
     let mut output = made[0].clone();
-    if random.bool() {
+    if computed == ElementType::F32 && random.bool() {
         // What is computed of the totals.
         let bias = placeholder_of(ElementType::BF16, [extent(n)], "bias");
         shapes.push((bias.clone(), vec![n]));
@@ -153,13 +166,22 @@ fn random_contractions_have_the_same_bits() {
     let mut tiles = [0; 3];
     let count = 24;
     for seed in 0..count {
-        let own = random_contraction(seed);
+        let own = random_contraction(seed, ElementType::F32);
         (0..3).for_each(|order| tiles[order] += usize::from(own[order]));
     }
     if has_vectors() {
         assert!(tiles[0] >= count as usize / 2 && tiles[1] >= count as usize / 2, "{tiles:?} are tiles");
     }
     assert_eq!(tiles[2], 0, "the tree of a shape has none");
+}
+
+#[test]
+fn random_contractions_of_other_types_have_the_same_bits() {
+    for computed in [ElementType::F64, ElementType::I64, ElementType::I32] {
+        let count = 10;
+        let tiles = (0..count).filter(|seed| random_contraction(1000 + seed, computed)[1]).count();
+        assert!(!has_vectors() || tiles >= count as usize / 3, "{tiles} of {computed:?} are tiles");
+    }
 }
 
 fn product(shape: [usize; 3]) -> (Tensor, Vec<(Tensor, Vec<usize>)>) {

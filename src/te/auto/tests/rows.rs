@@ -343,3 +343,56 @@ fn rows_outside_of_a_table_are_refused() {
         }
     }
 }
+
+/// Variances and other sums of f32s as f64s: rows of all lengths have the bits of strips.
+#[test]
+fn sums_of_doubles_along_rows_are_one_loop() {
+    let (mut random, double) = (fastrand::Rng::with_seed(36), DType::from(ElementType::F64));
+    for (case, m) in [1, 3, 8, 16, 40, 64, 100, 256, 300, 1024, 2500].into_iter().enumerate() {
+        let n = [70, 33, 200][case % 3];
+        for element in [ElementType::F32, ElementType::F64] {
+            let x = placeholder_of(element, [extent(n), extent(m)].as_slice(), "x");
+            let k = reduce_axis((Expr::int(0), extent(m)), "k");
+            let squares = compute_over([extent(n)].as_slice(), "squares", |axes: &[Axis]| {
+                let x = x.at([Expr::from(axes[0]), k.into()]).cast(double);
+                let is_small = Expr::apply(Op::Abs, vec![x.clone()]).less(1e20);
+                vec![sum(is_small.select(&x * &x * 0.5, Expr::constant(1.0, double)), [k])]
+            });
+            let outputs = match random.u8(..3) {
+                0 => ops::var(&x, 1, 1.0).map(|var| vec![var]),
+                1 => ops::std(&x, 1, 0.0).map(|std| vec![std]),
+                _ => squares,
+            };
+            let outputs = outputs.expect("it is well formed");
+            let before = IN_ROWS.get();
+            let what = format!("row sums {case}, {element:?}");
+            check(&what, &[&outputs[0]], &[(&x, vec![n, m])], &[vec![n]], case as u64);
+            // With vectors of 256 bits, only if no lanes are left over.
+            let is_row = !has_vectors() || IN_ROWS.get() > before;
+            assert!(m < 16 || m % 4 > 0 || is_row, "rows of {m} {element:?}");
+        }
+    }
+}
+
+/// The same down columns: neighbouring outputs are lanes of 64 bits.
+#[test]
+fn sums_of_doubles_down_columns_are_walks() {
+    let double = DType::from(ElementType::F64);
+    for (case, [n, m]) in [[3, 70], [40, 64], [300, 132], [1100, 200], [70, 1030]].into_iter().enumerate() {
+        for element in [ElementType::F32, ElementType::F64] {
+            let x = placeholder_of(element, [extent(n), extent(m)].as_slice(), "x");
+            let k = reduce_axis((Expr::int(0), extent(n)), "k");
+            let squares = compute_over([extent(m)].as_slice(), "squares", |axes: &[Axis]| {
+                let x = x.at([k.into(), Expr::from(axes[0])]).cast(double);
+                let is_small = Expr::apply(Op::Abs, vec![x.clone()]).less(1e20);
+                vec![sum(is_small.select(&x * &x * 0.5, Expr::constant(1.0, double)), [k])]
+            });
+            let var = ops::var(&x, 0, 1.0).expect("it is well formed");
+            for (what, output) in [("squares", &squares.expect("it is well formed")[0]), ("var", &var)] {
+                let what = format!("{what} down {n} x {m}, {element:?}");
+                let compiled = check(&what, &[output], &[(&x, vec![n, m])], &[vec![m]], case as u64);
+                assert!(m % 4 > 0 || !has_vectors() || compiled > 0, "{what}");
+            }
+        }
+    }
+}

@@ -3,12 +3,13 @@
 //!
 //! **Which reductions.** An axis of outputs belongs to rows or to columns, by the operands that have it ([`roles`]). No
 //! operand may have axes of both. Axes that are neither are batches. Columns are the last axes, so an output's columns are
-//! neighbours in memory. Any reducer is taken, and any function of 32-bit values: what depends on rows only is computed
+//! neighbours in memory. Any reducer is taken, and any function of values that all have 32 or all
+//! have 64 bits: what depends on rows only is computed
 //! before, and so is what depends on columns only ([`sides`]). The rest is the body of a [tile](crate::jit::TileKernel).
 //!
 //! **Which tile.** A tile's totals stay in registers while elements pass. The more rows and columns a tile has, the fewer
 //! operands are loaded for an output. `jit` counts the instructions of every tile that fits, with the padding of these
-//! extents, and takes the cheapest: 4 × 24 outputs for a product with AVX2.
+//! extents, and takes the cheapest: 4 × 24 outputs for a product with AVX2, 6 × 64 with AVX-512.
 //!
 //! **What is packed.** The operands of a block of outputs are packed for some elements at a time, by strips, which read
 //! any layout and convert any type ([`pack`]). Rows and columns that are left over are padded, so a tile has no masks.
@@ -100,7 +101,8 @@ impl Contraction {
         let extents = self.roles.extents();
         self.tiles = TileKernel::compile(&self.sides.body, extents, vectors).map(|kernel| {
             let [rows, columns] = kernel.shape();
-            let elements = NEAREST / (4 * columns * self.sides.columns.operands.len().max(1));
+            let bytes = if self.sides.is_wide { 8 } else { 4 };
+            let elements = NEAREST / (bytes * columns * self.sides.columns.operands.len().max(1));
             let most = |extent: usize, most: usize, own: usize| extent.min(most).next_multiple_of(own);
             let mut block = [most(extents[0], BLOCK, rows), most(extents[1], BLOCK, columns)];
             let batches = points(&self.roles.batches()) as usize;

@@ -10,19 +10,43 @@ use crate::te::auto::cpu::memory::{LaneRun, decode, runs};
 use crate::te::auto::cpu::registers::{LANES, Registers};
 use crate::te::error::TeError;
 
-/// A register's lanes, as they are in memory. It must be one of 32 bits.
-pub(super) fn bits(registers: &Registers, register: Register) -> &[u32] {
-    match register.class {
-        Class::F32 => bytemuck::cast_slice(registers.get::<f32>(register)),
-        _ => bytemuck::cast_slice(registers.get::<i32>(register)),
+/// The bits of a lane: 32 or 64.
+pub(super) trait Word: bytemuck::Pod + Send + Sync {
+    /// The lanes of a register that has such lanes, as they are in memory.
+    fn of(registers: &Registers, register: Register) -> &[Self];
+    /// The same to write to.
+    fn of_mut(registers: &mut Registers, register: Register) -> &mut [Self];
+}
+
+impl Word for u32 {
+    fn of(registers: &Registers, register: Register) -> &[Self] {
+        match register.class {
+            Class::F32 => bytemuck::cast_slice(registers.get::<f32>(register)),
+            _ => bytemuck::cast_slice(registers.get::<i32>(register)),
+        }
+    }
+
+    fn of_mut(registers: &mut Registers, register: Register) -> &mut [Self] {
+        match register.class {
+            Class::F32 => bytemuck::cast_slice_mut(registers.get_mut::<f32>(register)),
+            _ => bytemuck::cast_slice_mut(registers.get_mut::<i32>(register)),
+        }
     }
 }
 
-/// The same to write to.
-pub(super) fn bits_mut(registers: &mut Registers, register: Register) -> &mut [u32] {
-    match register.class {
-        Class::F32 => bytemuck::cast_slice_mut(registers.get_mut::<f32>(register)),
-        _ => bytemuck::cast_slice_mut(registers.get_mut::<i32>(register)),
+impl Word for u64 {
+    fn of(registers: &Registers, register: Register) -> &[Self] {
+        match register.class {
+            Class::F64 => bytemuck::cast_slice(registers.get::<f64>(register)),
+            _ => bytemuck::cast_slice(registers.get::<i64>(register)),
+        }
+    }
+
+    fn of_mut(registers: &mut Registers, register: Register) -> &mut [Self] {
+        match register.class {
+            Class::F64 => bytemuck::cast_slice_mut(registers.get_mut::<f64>(register)),
+            _ => bytemuck::cast_slice_mut(registers.get_mut::<i64>(register)),
+        }
     }
 }
 
@@ -31,12 +55,12 @@ impl Contraction {
     ///
     /// # Safety
     /// The rows and elements must be within the loops. Nobody may write what is read during the call.
-    pub(super) unsafe fn pack_rows(
+    pub(super) unsafe fn pack_rows<W: Word>(
         &self,
         registers: &mut Registers,
         (batch, rows): (usize, Range<usize>),
         elements: Range<i64>,
-        (own, packed): (usize, &mut [u32]),
+        (own, packed): (usize, &mut [W]),
     ) -> Result<(), TeError> {
         let ([of_rows, _], Side { steps, operands }) = (&self.elements, &self.sides.rows);
         let count = (elements.end - elements.start) as usize;
@@ -49,7 +73,7 @@ impl Contraction {
             let tile = &mut packed[number / own * (own * operands.len() * count)..];
             for (operand, register) in operands.iter().enumerate() {
                 let to = tile[operand * own + number % own..].iter_mut().step_by(own * operands.len());
-                bits(registers, *register)[..count].iter().zip(to).for_each(|(from, to)| *to = *from);
+                W::of(registers, *register)[..count].iter().zip(to).for_each(|(from, to)| *to = *from);
             }
         }
         Ok(())
@@ -59,12 +83,12 @@ impl Contraction {
     ///
     /// # Safety
     /// The columns and elements must be within the loops. Nobody may write what is read during the call.
-    pub(super) unsafe fn pack_columns(
+    pub(super) unsafe fn pack_columns<W: Word>(
         &self,
         registers: &mut Registers,
         (batch, columns): (usize, Range<usize>),
         elements: Range<i64>,
-        (own, packed): (usize, &mut [u32]),
+        (own, packed): (usize, &mut [W]),
     ) -> Result<(), TeError> {
         let ([_, of_columns], Side { steps, operands }) = (&self.elements, &self.sides.columns);
         let (before, loops) = self.roles.column_loops();
@@ -88,7 +112,7 @@ impl Contraction {
                 for (operand, register) in operands.iter().enumerate() {
                     let first = number * of_element + operand * own;
                     let tiles = tiles.chunks_mut(of_element * count);
-                    for (from, tile) in bits(registers, *register)[..lanes].chunks(own).zip(tiles) {
+                    for (from, tile) in W::of(registers, *register)[..lanes].chunks(own).zip(tiles) {
                         tile[first..first + from.len()].copy_from_slice(from);
                     }
                 }

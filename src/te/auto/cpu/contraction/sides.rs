@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::roles::Roles;
 use crate::expr::Op;
 use crate::jit::Body;
-use crate::lane::machine::{Lowering, Typed};
-use crate::lane::{Class, LaneStep, Operation, Register};
+use crate::lane::machine::{BodyLanes, Lowering, Typed};
+use crate::lane::{LaneStep, Operation, Register};
 use crate::te::auto::cpu::compile::ReductionCode;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::fold_memory::Combine;
@@ -20,6 +20,8 @@ pub(super) struct Sides {
     pub(super) body: Body,
     /// The steps of the body.
     steps: Vec<LaneStep>,
+    /// Whether its lanes have 64 bits.
+    pub(super) is_wide: bool,
 }
 
 /// What is computed for a row, or for a column, of each element.
@@ -58,11 +60,13 @@ impl Sides {
                 [false, false] => [&mut rows, &mut columns].into_iter().for_each(|side| side.steps.push(*step)),
             }
         }
-        let mut made = Making { lowering: Lowering::default(), varies, program, rows, columns };
+        let is_wide = code.left.iter().any(|left| left.class.is_wide());
+        let lowering = Lowering::with_lanes(if is_wide { BodyLanes::Wide } else { BodyLanes::Narrow });
+        let mut made = Making { lowering, varies, program, rows, columns };
         let body = made.body(code, &both)?;
         let Making { mut rows, mut columns, .. } = made;
         [&mut rows, &mut columns].into_iter().for_each(Side::keep_needed);
-        Some(Self { rows, columns, body, steps: both })
+        Some(Self { rows, columns, body, steps: both, is_wide })
     }
 
     /// Whether the body adds a product of two operands to a sum.
@@ -106,7 +110,7 @@ impl Making<'_> {
         let mut totals = Vec::with_capacity(code.left.len());
         for left in &code.left {
             let (argument, value) = self.lowering.body.total();
-            self.lowering.set(*left, Typed::narrow(left.class, value)?);
+            self.lowering.set(*left, Typed::held(left.class, value, self.lowering.lanes())?);
             totals.push(argument);
         }
         for step in steps {
@@ -121,7 +125,7 @@ impl Making<'_> {
                 let mask = self.lowering.mask(condition);
                 value = self.lowering.select(left.class, mask, value, old);
             }
-            results.push(self.lowering.bits(left.class, value));
+            results.push(self.lowering.wide_bits(left.class, value)?);
         }
         totals.iter().zip(results).for_each(|(argument, value)| self.lowering.body.set(*argument, value));
         Some(std::mem::take(&mut self.lowering.body))
@@ -135,8 +139,7 @@ impl Making<'_> {
         let value = match self.program.constants.iter().find(|(known, _)| *known == register) {
             Some((_, constant)) => self.lowering.constant(register.class, *constant)?,
             None => {
-                let is_narrow = matches!(register.class, Class::F32 | Class::I32);
-                let [row, column] = *self.varies.get(&register).filter(|_| is_narrow)?;
+                let [row, column] = *self.varies.get(&register)?;
                 let value = match (row, column) {
                     (true, true) => return None,
                     (false, true) => {
@@ -148,7 +151,7 @@ impl Making<'_> {
                         self.lowering.body.of_row()
                     }
                 };
-                Typed::narrow(register.class, value)?
+                Typed::held(register.class, value, self.lowering.lanes())?
             }
         };
         self.lowering.set(register, value);

@@ -2,7 +2,7 @@
 
 use crate::ElementType;
 use crate::jit::{ARGUMENTS, Body, JitPlace, JitValue, Kernel, Lane};
-use crate::lane::machine::{Lowering, Typed};
+use crate::lane::machine::{BodyLanes, Lowering, Typed};
 use crate::lane::{Class, LaneStep, Register};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::elements::Elements;
@@ -74,6 +74,9 @@ pub(in crate::te::auto::cpu) struct LoopOutputs {
 
 /// The lanes of a type in memory, and the class of a register that holds them; `None` if vector code doesn't load them.
 fn lane_of(element: ElementType) -> Option<(Lane, Class)> {
+    if element == ElementType::F64 {
+        return Some((Lane::F64, Class::F64));
+    }
     let lane = Lane::of(element)?;
     Some((lane, if lane.is_float() { Class::F32 } else { Class::I32 }))
 }
@@ -96,6 +99,11 @@ impl<'a> LoopBuilder<'a> {
     pub(in crate::te::auto::cpu) fn new(program: &'a Program, elements: &'a Elements, moving: Moving) -> Self {
         let (lowering, bindings) = (Lowering::default(), Vec::new());
         Self { program, elements, moving, lowering, bindings, gathered: None, chooses: false, is_short: false }
+    }
+
+    /// This builder, for a body with these lanes; nothing may have been added yet.
+    pub(in crate::te::auto::cpu) fn of_lanes(self, lanes: BodyLanes) -> Self {
+        Self { lowering: Lowering::with_lanes(lanes), ..self }
     }
 
     /// This builder, for a caller that puts elements that are not neighbours into registers' lanes.
@@ -125,8 +133,13 @@ impl<'a> LoopBuilder<'a> {
 
     /// A register with a lane for each point.
     pub(in crate::te::auto::cpu) fn strip(&mut self, register: Register) -> Option<()> {
-        let lane = if register.class == Class::F32 { Lane::F32 } else { Lane::I32 };
-        let value = Typed::narrow(register.class, self.lowering.body.load(lane))?;
+        let lane = match register.class {
+            Class::F32 => Lane::F32,
+            Class::F64 => Lane::F64,
+            Class::I32 | Class::I64 => Lane::I32,
+        };
+        let (lanes, value) = (self.lowering.lanes(), self.lowering.body.load(lane));
+        let value = Typed::held(register.class, value, lanes)?;
         self.bindings.push(LoopBinding::Strip(register));
         self.lowering.set(register, value);
         self.is_short = true;
@@ -142,7 +155,7 @@ impl<'a> LoopBuilder<'a> {
 
     /// Keeps the values of a register.
     pub(in crate::te::auto::cpu) fn keep(&mut self, register: Register) -> Option<()> {
-        let Typed::Float(value) = self.value(register)? else { return None };
+        let Typed::Float(value) = self.value(register).filter(|_| register.class == Class::F32)? else { return None };
         self.lowering.body.store(Lane::F32, value);
         self.bindings.push(LoopBinding::Kept);
         Some(())
@@ -161,7 +174,8 @@ impl<'a> LoopBuilder<'a> {
                 self.lowering.body.updated()
             }
         };
-        self.lowering.set(register, Typed::narrow(register.class, value)?);
+        let lanes = self.lowering.lanes();
+        self.lowering.set(register, Typed::held(register.class, value, lanes)?);
         Some(argument)
     }
 
@@ -179,7 +193,7 @@ impl<'a> LoopBuilder<'a> {
             let mask = self.lowering.mask(condition);
             value = self.lowering.select(state.class, mask, value, old);
         }
-        let bits = self.lowering.bits(state.class, value);
+        let bits = self.lowering.wide_bits(state.class, value)?;
         self.lowering.body.set(argument, bits);
         Some(())
     }
@@ -216,7 +230,8 @@ impl<'a> LoopBuilder<'a> {
             self.bindings.push(LoopBinding::Axis(axis, least));
             let body = &mut self.lowering.body;
             let value = if is_last { body.counter() } else { body.uniform() };
-            return Some(Typed::Integer(value)).filter(|_| register.class == Class::I32);
+            let is_held = register.class == Class::I32 && self.lowering.lanes() != BodyLanes::Wide;
+            return is_held.then_some(Typed::Integer(value));
         }
         let (number, element, step) = if self.chooses {
             self.elements.row(register)?
@@ -225,11 +240,13 @@ impl<'a> LoopBuilder<'a> {
             (number, affine.element, moving.last().map_or(0, |level| level.reads[affine.place]))
         };
         let lane = lane_of(element).filter(|(_, class)| *class == register.class).map(|(lane, _)| lane);
-        let body = &mut self.lowering.body;
-        let value = match (step, lane) {
-            (1, Some(lane)) => body.load(lane),
+        let (lanes, body) = (self.lowering.lanes(), &mut self.lowering.body);
+        let value = match (step, lane, lanes) {
+            (1, Some(lane), BodyLanes::Narrow) if lane != Lane::F64 => body.load(lane),
+            (1, Some(lane @ (Lane::F32 | Lane::F64)), BodyLanes::Wide) => body.load(lane),
             // A single element is as it lies in memory.
-            (0, Some(Lane::F32 | Lane::I32)) => body.uniform(),
+            (0, Some(Lane::F32 | Lane::I32), BodyLanes::Narrow | BodyLanes::Equal) => body.uniform(),
+            (0, Some(Lane::F64), BodyLanes::Wide | BodyLanes::Equal) => body.wide_uniform(),
             _ => {
                 self.gathered.as_mut()?.push(number);
                 self.strip(register)?;
@@ -237,7 +254,7 @@ impl<'a> LoopBuilder<'a> {
             }
         };
         self.bindings.push(LoopBinding::Read(number));
-        Typed::narrow(register.class, value)
+        Some(Typed::of(register.class, value))
     }
 
     /// Writes a register to an output. One that is written past the caches gets its elements from the register's lanes.
@@ -294,10 +311,10 @@ impl<'a> LoopBuilder<'a> {
         Some(())
     }
 
-    /// The elements of an axis, a constant or a read in the code, as 32 bits.
+    /// The elements of an axis, a constant or a read in the code, as bits of a lane.
     pub(super) fn bits_of(&mut self, register: Register) -> Option<JitValue> {
         let value = self.value(register)?;
-        Some(self.lowering.bits(register.class, value))
+        self.lowering.wide_bits(register.class, value)
     }
 
     pub(super) const fn body(&mut self) -> &mut Body {
@@ -306,9 +323,10 @@ impl<'a> LoopBuilder<'a> {
 
     /// A register that an earlier stage of a row program has left.
     pub(super) fn held(&mut self, register: Register, place: JitPlace) -> Option<()> {
+        let lanes = self.lowering.lanes();
         self.total(register, |body| {
             let value = body.held(place);
-            Typed::narrow(register.class, value)
+            Typed::held(register.class, value, lanes)
         })
     }
 

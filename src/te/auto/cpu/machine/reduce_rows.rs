@@ -16,7 +16,7 @@ use super::point_loop::{LoopBinding, LoopBuilder, Moving};
 use crate::ElementType;
 use crate::exhaustion::repeated;
 use crate::jit::{Binary, Body, Extreme, JitPlace, ROW_ARGUMENTS, RowKernel, RowProgram};
-use crate::lane::machine::Typed;
+use crate::lane::machine::{BodyLanes, Typed};
 use crate::lane::scalar::Scalar as _;
 use crate::lane::{Class, LaneStep, Register};
 use crate::te::auto::bind::iteration_space::LoopLevel;
@@ -98,7 +98,7 @@ impl Total {
         match self {
             Self::One(class, place) => {
                 let value = body.held(place);
-                Typed::narrow(class, value)
+                Typed::held(class, value, BodyLanes::Equal)
             }
             Self::Extreme(extreme) => Some(Typed::Float(extreme.value(body))),
         }
@@ -285,7 +285,10 @@ impl Making {
         let past = |place: usize| job.outputs[place].is_streamed(place, &*job.outer);
         self.kept_in = job.reuse.and_then(|_| kept_in(job)).filter(|place| !past(*place));
         let held = self.once(number, job, OF_REDUCTION, &[], &source.once, &source.spread)?;
-        let mut builder = self.builder(job, OF_REDUCTION);
+        let is_wide = |register: &Register| register.class.is_wide();
+        let steps = source.each.iter().flat_map(|step| step.operands().iter().chain([&step.to]));
+        let lanes_of = if steps.chain(results).any(is_wide) { BodyLanes::Wide } else { BodyLanes::Narrow };
+        let mut builder = self.builder(job, OF_REDUCTION, lanes_of);
         held.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
         builder.steps(&source.each)?;
         let lanes = u32::try_from(tree.lanes).ok()?;
@@ -302,7 +305,7 @@ impl Making {
         self.bind(number, job, OF_REDUCTION, &bindings)?;
         self.program.each(body);
 
-        let mut builder = self.builder(job, OF_TOTALS);
+        let mut builder = self.builder(job, OF_TOTALS, BodyLanes::Equal);
         for (left, total) in code.left.iter().zip(&totals) {
             builder.total(*left, |body| total.value(body))?;
         }
@@ -326,7 +329,7 @@ impl Making {
         let (steps, elements) = (&results.steps, &job.elements[OF_POINTS]);
         let invariant = InvariantSteps::of_rows(steps, &results.registers(), &job.program, &code.left, elements);
         let held = self.once(number, job, OF_POINTS, &left, &invariant.once, &invariant.spread)?;
-        let mut builder = self.builder(job, OF_POINTS);
+        let mut builder = self.builder(job, OF_POINTS, BodyLanes::Narrow);
         held.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
         if let Some(reuse) = &job.reuse {
             builder.kept(reuse.to);
@@ -341,8 +344,8 @@ impl Making {
         Some(())
     }
 
-    fn builder<'a>(&self, job: &'a Job, elements: usize) -> LoopBuilder<'a> {
-        LoopBuilder::new(&job.program, &job.elements[elements], Moving::Inner).choosing()
+    fn builder<'a>(&self, job: &'a Job, elements: usize, lanes: BodyLanes) -> LoopBuilder<'a> {
+        LoopBuilder::new(&job.program, &job.elements[elements], Moving::Inner).choosing().of_lanes(lanes)
     }
 
     /// Adds a stage that computes what is the same for all elements of a row. Gives the places of what these need of it.
@@ -359,7 +362,7 @@ impl Making {
         if steps.is_empty() && results.iter().all(|result| known.iter().any(|(register, _)| register == result)) {
             return Some(known.iter().filter(|(register, _)| results.contains(register)).copied().collect());
         }
-        let mut builder = self.builder(job, elements);
+        let mut builder = self.builder(job, elements, BodyLanes::Equal);
         known.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
         builder.steps(steps)?;
         let left = self.leave(&mut builder, results)?;
@@ -423,13 +426,14 @@ fn kept_in(job: &Job) -> Option<usize> {
     results.iter().map(|(place, _)| *place).find(|place| is_alike(*place))
 }
 
-/// The bits of a register that is a constant.
-fn constant(job: &Job, register: Register) -> Option<u32> {
+/// The bits of a register that is a constant, of 32 or 64.
+fn constant(job: &Job, register: Register) -> Option<u64> {
     let (_, constant) = job.program.constants.iter().find(|(known, _)| *known == register)?;
     Some(match register.class {
-        Class::F32 => f32::constant(*constant).to_bits(),
-        Class::I32 => i32::constant(*constant).cast_unsigned(),
-        Class::F64 | Class::I64 => return None,
+        Class::F32 => f32::constant(*constant).to_bits().into(),
+        Class::I32 => i32::constant(*constant).cast_unsigned().into(),
+        Class::F64 => f64::constant(*constant).to_bits(),
+        Class::I64 => i64::constant(*constant).cast_unsigned(),
     })
 }
 
@@ -440,11 +444,22 @@ impl LoopBuilder<'_> {
         program: &mut RowProgram,
         combine: Combine,
         point: Register,
-        identity: u32,
+        identity: u64,
         lanes: u32,
     ) -> Option<Total> {
         let value = self.bits_of(point)?;
         let body = self.body();
+        if point.class == Class::F64 {
+            let op = match combine {
+                Combine::Add => Binary::AddF64,
+                Combine::Mul => Binary::MulF64,
+                Combine::Min | Combine::Max => return None,
+            };
+            let place = program.place();
+            body.combine_wide(op, identity, value, place, Some(lanes));
+            return Some(Total::One(point.class, place));
+        }
+        let identity = identity as u32;
         let mut all = |op: Binary, lanes: Option<u32>| {
             let place = program.place();
             body.combine(op, identity, value, place, lanes);

@@ -41,6 +41,8 @@ pub(in crate::te::auto::cpu) struct Columns {
     /// The registers whose lanes a strip has in memory. Values that all elements of an output share come first, then
     /// the state's.
     pub(in crate::te::auto::cpu) registers: Vec<Register>,
+    /// The words of 32 bits of a lane.
+    pub(in crate::te::auto::cpu) words: usize,
     /// The number of shared values.
     pub(in crate::te::auto::cpu) invariant: usize,
 }
@@ -92,8 +94,13 @@ impl Walks {
 }
 
 impl Columns {
-    /// The number of lanes in memory of a strip's invariant registers, and of its state.
+    /// The words of a register's lanes in memory.
+    pub(in crate::te::auto::cpu) const fn of_register(&self) -> usize {
+        self.words * self.strips.width as usize
+    }
+
+    /// The words of the lanes in memory of a strip's invariant registers, and of its state.
     pub(in crate::te::auto::cpu) fn lanes(&self) -> [usize; 2] {
-        [self.invariant, self.registers.len() - self.invariant].map(|count| count * self.strips.width as usize)
+        [self.invariant, self.registers.len() - self.invariant].map(|count| count * self.of_register())
     }
 }
