@@ -79,9 +79,9 @@ fn reference(tree: &ValidTree, id: ValueId) -> String {
     }
 }
 
-/// A path as a string of C++.
+/// A path as a string of C++. (PTX has it, too, whose strings have no quotation marks in them.)
 fn path_literal(path: &str) -> String {
-    format!("\"{}\"", one_line(path).replace('\\', r"\\").replace('"', "\\\""))
+    format!("\"{}\"", one_line(path).replace('"', "'").replace('\\', r"\\"))
 }
 
 /// A visitor's values of an accumulator, named by its index among the accumulators that a kernel has.
@@ -197,7 +197,7 @@ mod tests {
         let tree = builder.finish().validate(Types::new(ElementType::F32, ElementType::F32)).expect("a valid tree");
         let text = ElementFunction::of(&tree, None, &mut Functions::new(tree.real(), false)).text;
         assert!(text.lines().all(|line| !line.starts_with("#error")), "{text}");
-        assert!(text.contains("#line 7 \"c??#error d\\\\\u{200b}\\\"é.rs\"\n"), "{text}");
+        assert!(text.contains("#line 7 \"c??#error d\\\\\u{200b}'é.rs\"\n"), "{text}");
         assert!(text.contains("// `a?#error b` of one element."), "{text}");
     }
 }

@@ -161,3 +161,20 @@ fn functions_are_as_accurate_as_their_results() -> Result<(), TeError> {
     }
     Ok(())
 }
+
+/// A name may have characters that would end a comment or a string of the kernel's text.
+#[test]
+fn names_have_any_characters() -> Result<(), TeError> {
+    if testing::compiler("names_have_any_characters").is_none() {
+        return Ok(());
+    }
+    let name = "x*/\n#error \"c\"\\";
+    let n = var(name);
+    let x = te::placeholder([n], name);
+    let y = te::compute([n], name, |[i]| x.at([i]) + 1.0)?;
+    let device = emulated(Arch::SM_80);
+    let (given, mut made) = (device.tensor(&[1f32, 2.0], [2])?, device.zeros::<f32>([2])?);
+    te::auto::build(&[&y])?.build(&device)?.run_bound(&[(&x, (&given).into()), (&y, (&mut made).into())])?;
+    assert_eq!(made.to_vec::<f32>()?, [2.0, 3.0]);
+    Ok(())
+}

@@ -172,7 +172,7 @@ impl Library {
                 message: "the source, its name or an option contains a zero byte".to_owned(),
             })
         };
-        let (c_name, c_code) = (text(name)?, text(code)?);
+        let (c_name, c_code) = (text(&file_name(name))?, text(code)?);
         let c_options = options.iter().map(|o| text(o)).collect::<Result<Vec<_>>>()?;
         let pointers: Vec<*const c_char> = c_options.iter().map(|o| o.as_ptr()).collect();
         let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
@@ -244,6 +244,12 @@ impl Drop for ProgramGuard<'_> {
             unsafe { (self.library.functions.nvrtcDestroyProgram)(&raw mut self.program) };
         }
     }
+}
+
+/// A source's name as PTX's `.file` has it: in one line, in a string that knows no escapes.
+fn file_name(name: &str) -> String {
+    let shown = |c: char| if c.is_control() || matches!(c, '"' | '\\') { '_' } else { c };
+    name.chars().map(shown).collect()
 }
 
 fn into_text(mut bytes: Vec<u8>) -> String {
