@@ -429,7 +429,7 @@ impl Runs for Program {
             match (work, unfit) {
                 (Work::Product(kernel), None) => all.extend(kernel.run(stream, &own, tell)?),
                 (Work::Product(kernel), Some(unfit)) => {
-                    all.extend(kernel.run_own(unfit, stream, &own)?.filter(|_| tell))
+                    all.extend(kernel.run_own(unfit, stream, &own)?.filter(|_| tell));
                 }
                 (Work::Te(names, kernels), _) => {
                     let ran = kernels.run_bound(stream, &own)?.filter(|_| tell);

@@ -3,6 +3,7 @@
 use epilogue_runtime::{Device, DeviceTensor};
 
 use super::Fused;
+use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
 use crate::te::{RunError, TeError};
 
@@ -24,7 +25,7 @@ pub(super) fn copied(fused: &Fused, device: &Device) -> Result<Vec<(Tensor, Devi
         if given != needed {
             return Err(refuse(format!("it has elements of {given}; give a tensor of {needed}")));
         }
-        let extents: Vec<Option<i64>> = of.shape().iter().map(|extent| extent.as_int()).collect();
+        let extents: Vec<Option<i64>> = of.shape().iter().map(Expr::as_int).collect();
         let shape = values.shape();
         let fits = |(extent, given): (&Option<i64>, &usize)| {
             extent.is_none_or(|extent| usize::try_from(extent).is_ok_and(|extent| extent == *given))
