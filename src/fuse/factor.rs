@@ -8,7 +8,7 @@
 //! A factor that is none of these becomes a tensor of its own, over its axes, in its own type: that is how a product
 //! multiplies it.
 
-use super::product::{Role, exact};
+use super::role::{Role, exact};
 use crate::ElementType;
 use crate::te::arith::{coefficient, equal, simplify};
 use crate::te::auto::{inlined, is_size};
@@ -21,7 +21,7 @@ use crate::te::{DType, TeError, compute_over};
 /// The index of a dimension of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Index {
-    /// An axis of the product, by its place among [`Product::axes`](super::product::Product::axes).
+    /// An axis of the product, by its place among the product's axes.
     Axis(usize),
     /// An axis of the product, counted from 0 wherever that begins.
     FromZero(usize),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
 use super::factor::View;
-use super::product::Role;
+use super::role::Role;
 use super::tree::{Extent, Parameter};
 use super::view::{LeftTensor, Ranges, RightTensors, Seen};
 use super::weights::Lying;

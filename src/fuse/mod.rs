@@ -57,6 +57,7 @@ mod own;
 mod product;
 mod program;
 mod reason;
+mod role;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -66,6 +67,7 @@ mod weights;
 use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, DeviceTensor};
 
+use self::program::Request;
 pub use self::reason::{Apart, Reason};
 use crate::te::auto::{self, Kernel, Order};
 use crate::te::{TeError, Tensor};
@@ -73,11 +75,7 @@ use crate::te::{TeError, Tensor};
 /// Outputs to be computed by products with epilogues and by kernels of [`te::auto`](crate::te::auto).
 #[derive(Debug)]
 pub struct Fused {
-    outputs: Vec<Tensor>,
-    required: Vec<Tensor>,
-    /// Inputs whose values are known, with these.
-    weights: Vec<(Tensor, DeviceTensor)>,
-    order: Order,
+    request: Request,
 }
 
 /// Schedules any outputs, as [`te::auto::build`](auto::build) does, with products where contractions are.
@@ -88,14 +86,16 @@ pub fn build(outputs: &[&Tensor]) -> Result<Fused, TeError> {
     // It refuses what no kernel computes.
     auto::build(outputs)?;
     let outputs = outputs.iter().copied().cloned().collect();
-    Ok(Fused { outputs, required: Vec::new(), weights: Vec::new(), order: Order::default() })
+    let request = Request { outputs, required: Vec::new(), weights: Vec::new(), order: Order::default() };
+    Ok(Fused { request })
 }
 
 impl Fused {
     /// Sets the order in which values or steps may be combined. Only [`Order::Device`] allows products.
     #[must_use]
-    pub fn order(self, order: Order) -> Self {
-        Self { order, ..self }
+    pub fn order(mut self, order: Order) -> Self {
+        self.request.order = order;
+        self
     }
 
     /// Requires a contraction to be a product: instead of te's own kernels, there is an error with the reason.
@@ -118,7 +118,7 @@ impl Fused {
     /// that no product takes. Then nothing has been written.
     #[must_use]
     pub fn require(mut self, product: &Tensor) -> Self {
-        self.required.push(product.clone());
+        self.request.required.push(product.clone());
         self
     }
 
@@ -149,7 +149,7 @@ impl Fused {
     /// shape or device.
     #[must_use]
     pub fn weights<'a>(mut self, weights: impl IntoIterator<Item = (&'a Tensor, &'a DeviceTensor)>) -> Self {
-        self.weights.extend(weights.into_iter().map(|(of, values)| (of.clone(), values.clone())));
+        self.request.weights.extend(weights.into_iter().map(|(of, values)| (of.clone(), values.clone())));
         self
     }
 
@@ -159,6 +159,6 @@ impl Fused {
     /// Those of [`te::auto::build`](auto::build); [`TeError::Product`] for what is [required](Self::require) and no
     /// product; [`RunError::Argument`](crate::te::RunError::Argument) for [weights](Self::weights) that don't fit.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        in_default_mode(|| program::build(&self, device))
+        in_default_mode(|| program::build(&self.request, device))
     }
 }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
-use super::Fused;
 use super::cut::{Cut, Step, Unit};
 use super::factor::View;
 use super::kernel::{Given, ProductKernel, Unfit};
@@ -26,13 +25,24 @@ use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
 use crate::te::{DType, TeError, auto, compute_over, placeholder_of};
 use crate::variants::Variants;
 
+/// What a program is asked for.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) outputs: Vec<Tensor>,
+    /// What must be products.
+    pub(super) required: Vec<Tensor>,
+    /// Inputs whose values are known, with these.
+    pub(super) weights: Vec<(Tensor, DeviceTensor)>,
+    pub(super) order: Order,
+}
+
 /// The program on a device.
-pub(super) fn build(fused: &Fused, device: &Device) -> Result<Kernel, TeError> {
-    let Fused { outputs, required, order, .. } = fused;
+pub(super) fn build(request: &Request, device: &Device) -> Result<Kernel, TeError> {
+    let Request { outputs, required, weights: given, order } = request;
     let order = *order;
     let cut = Cut::of(outputs, device, order)?;
     required.iter().try_for_each(|tensor| cut.require(tensor))?;
-    let known = weights::copied(fused, device)?;
+    let known = weights::copied(given, device)?;
     let steps = cut.steps()?;
     let (slots, inputs) = (Vec::new(), Vec::new());
     let mut making = Making { cut: &cut, outputs, required, known: &known, device, order, slots, inputs };
@@ -429,7 +439,7 @@ impl Runs for Program {
             match (work, unfit) {
                 (Work::Product(kernel), None) => all.extend(kernel.run(stream, &own, tell)?),
                 (Work::Product(kernel), Some(unfit)) => {
-                    all.extend(kernel.run_own(unfit, stream, &own)?.filter(|_| tell))
+                    all.extend(kernel.run_own(unfit, stream, &own)?.filter(|_| tell));
                 }
                 (Work::Te(names, kernels), _) => {
                     let ran = kernels.run_bound(stream, &own)?.filter(|_| tell);

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use super::factor::{Index, View};
 use super::names;
-use super::product::{Product, Role, operation_of};
+use super::product::{Product, operation_of};
 use super::reason::Apart;
+use super::role::Role;
 use crate::ElementType;
 use crate::evt::{
     Axis as ReducedAxis, BroadcastClass, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, Tree, TreeBuilder,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use epilogue_runtime::DeviceTensor;
 
 use super::factor::{Index, Slide, View};
-use super::product::Role;
+use super::role::Role;
 use super::tree::Extent;
 use crate::gemm::{Left, Packed, Right, Window, patches, rows};
 use crate::te::TeError;

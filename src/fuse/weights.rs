@@ -2,7 +2,7 @@
 
 use epilogue_runtime::{Device, DeviceTensor};
 
-use super::Fused;
+use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
 use crate::te::{RunError, TeError};
 
@@ -10,9 +10,12 @@ use crate::te::{RunError, TeError};
 ///
 /// # Errors
 /// [`RunError::Argument`] for one that is given twice or lies on another device; those of the copy.
-pub(super) fn copied(fused: &Fused, device: &Device) -> Result<Vec<(Tensor, DeviceTensor)>, TeError> {
-    let mut made: Vec<(Tensor, DeviceTensor)> = Vec::with_capacity(fused.weights.len());
-    for (of, values) in &fused.weights {
+pub(super) fn copied(
+    given: &[(Tensor, DeviceTensor)],
+    device: &Device,
+) -> Result<Vec<(Tensor, DeviceTensor)>, TeError> {
+    let mut made: Vec<(Tensor, DeviceTensor)> = Vec::with_capacity(given.len());
+    for (of, values) in given {
         let refuse = |reason: String| TeError::from(RunError::Argument { tensor: of.name(), reason });
         if made.iter().any(|(known, _)| known == of) {
             return Err(refuse("it has values already; give it once".to_owned()));
@@ -24,7 +27,7 @@ pub(super) fn copied(fused: &Fused, device: &Device) -> Result<Vec<(Tensor, Devi
         if given != needed {
             return Err(refuse(format!("it has elements of {given}; give a tensor of {needed}")));
         }
-        let extents: Vec<Option<i64>> = of.shape().iter().map(|extent| extent.as_int()).collect();
+        let extents: Vec<Option<i64>> = of.shape().iter().map(Expr::as_int).collect();
         let shape = values.shape();
         let fits = |(extent, given): (&Option<i64>, &usize)| {
             extent.is_none_or(|extent| usize::try_from(extent).is_ok_and(|extent| extent == *given))

@@ -39,7 +39,7 @@ fn known_weights_are_copied_and_packed_once() -> Result<(), TeError> {
             (&y, (&mut expected).into()),
         ])?;
         let known = build(&[&y])?.weights([(&v, &vs), (&w, &ws), (&bias, &biases)]).build(&device)?;
-        assert_eq!(known.inputs(), [x.clone()]);
+        assert_eq!(known.inputs(), std::slice::from_ref(&x));
         for tensor in [&mut vs, &mut ws, &mut biases] {
             tensor.copy_from_bytes(&vec![0; tensor.len() * tensor.element_type().size()])?;
         }
