@@ -118,7 +118,7 @@ impl Operands {
                 let x = &self.tensors[0];
                 let init = te::compute([1], "init", |[t]| x.at([t]).cast(line.to))?;
                 let update = te::compute([n.clone()], "update", |[t]| state.at([t - 1]) + x.at([t]).cast(line.to))?;
-                te::scan(&init, &update, &state, &[x.clone()]).map(Some)
+                te::scan(&init, &update, &state, std::slice::from_ref(x)).map(Some)
             }
             other => panic!("{other}"),
         }

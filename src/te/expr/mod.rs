@@ -5,6 +5,7 @@
 //! operation has expressions and axes, and an axis has a range of expressions.
 
 pub(crate) mod axis;
+mod binary;
 pub(crate) mod buffer;
 pub(super) mod define;
 pub(crate) mod dimension;
