@@ -77,7 +77,8 @@ impl<D: Into<Dimension>> From<D> for Running {
 /// [`scan_all`](crate::te::auto::scan_all) says when.
 ///
 /// # Errors
-/// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis); [`ExpressionError::Extent`](crate::te::ExpressionError::Extent) if there are more elements in a row than an i32 can
+/// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis);
+/// [`ExpressionError::Extent`](crate::te::ExpressionError::Extent) if there are more elements in a row than an i32 can
 /// count.
 pub fn cumsum(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
     run(a, running.into(), "cumsum", 0.0, |state, x| state + x)
@@ -278,7 +279,8 @@ pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
 /// `x` and `delta` are `[time, batch, channel]`, `a` is `[channel, state]`, `b` is `[time, batch, state]`.
 ///
 /// # Errors
-/// [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) for tensors of other shapes; [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
+/// [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) for tensors of other shapes;
+/// [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
 pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, TeError> {
     const NAME: &str = "selective_scan";
     let dtype = wide(x.dtype());

@@ -129,8 +129,8 @@ impl NativeKernel {
     /// [`NativeKernel::run`] with arguments given with the tensors that the program was lowered with, in any order.
     ///
     /// # Errors
-    /// [`RunError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
-    /// errors of [`NativeKernel::run`].
+    /// [`RunError::Argument`](crate::te::RunError::Argument), which names the tensor, for one that is missing, given twice
+    /// or not the program's; the errors of [`NativeKernel::run`].
     pub fn run_bound(&self, arguments: Vec<(&Tensor, HostTensor<'_>)>) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.arguments.iter().map(|(tensor, _)| tensor).collect();
         let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
@@ -147,10 +147,10 @@ impl NativeKernel {
     /// allocates holds zeros or older values.
     ///
     /// # Errors
-    /// [`RunError::Argument`] for a number, type, shape or layout of arguments that doesn't fit. Also for an argument
-    /// that is written but was passed for reading, and for one that shares memory with a written argument; nothing is
-    /// run then. [`TeError::Data`] for an access out of bounds or a division by zero, and [`RunError::Failed`] for an
-    /// allocation that fails; some elements may have been written.
+    /// [`RunError::Argument`](crate::te::RunError::Argument) for a number, type, shape or layout of arguments that doesn't
+    /// fit. Also for an argument that is written but was passed for reading, and for one that shares memory with a written
+    /// argument; nothing is run then. [`TeError::Data`] for an access out of bounds or a division by zero, and
+    /// [`RunError::Failed`](crate::te::RunError::Failed) for an allocation that fails; some elements may have been written.
     pub fn run(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
         check_sharing(&self.arguments, &self.written, arguments)?;
         // SAFETY: memory that is written is not shared.
