@@ -28,6 +28,9 @@ fn integers(random: &mut fastrand::Rng, count: usize) -> Vec<i64> {
 /// What is computed of the operands of a row and of a column, and of the total.
 type Make = fn(&mut Body, JitValue, JitValue, JitValue) -> Option<JitValue>;
 
+/// The same in plain code.
+type Scalar<T> = fn(T, T, T) -> T;
+
 fn body(make: Make) -> Body {
     let mut body = Body::wide();
     let (a, b, (argument, total)) = (body.of_row(), body.of_column(), body.total());
@@ -69,7 +72,7 @@ fn check(
 
 #[test]
 fn tiles_of_doubles_combine_every_output() {
-    let cases: [(Make, fn(f64, f64, f64) -> f64); 6] = [
+    let cases: [(Make, Scalar<f64>); 6] = [
         (|body, a, b, t| body.apply_f64(Op::Fma, [a, b, t]), |a, b, t| a.mul_add(b, t)),
         (
             |body, a, b, t| {
@@ -124,7 +127,7 @@ fn tiles_of_doubles_combine_every_output() {
 
 #[test]
 fn tiles_of_long_integers_combine_every_output() {
-    let cases: [(Make, fn(i64, i64, i64) -> i64); 5] = [
+    let cases: [(Make, Scalar<i64>); 5] = [
         (
             |body, a, b, t| {
                 let x = body.apply_i64(Op::Mul, a, b)?;

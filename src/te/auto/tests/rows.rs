@@ -11,7 +11,7 @@ use crate::te::auto;
 use crate::te::dtype::DType;
 use crate::te::expr::axis::{Axis, reduce_axis};
 use crate::te::expr::define::compute::{compute_over, placeholder_of};
-use crate::te::expr::define::reducer::{max, min, sum};
+use crate::te::expr::define::reducer::{max, min, sum, tuple_reducer};
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
 use crate::te::ops;
@@ -393,6 +393,47 @@ fn sums_of_doubles_down_columns_are_walks() {
                 let compiled = check(&what, &[output], &[(&x, vec![n, m])], &[vec![m]], case as u64);
                 assert!(m % 4 > 0 || !has_vectors() || compiled > 0, "{what}");
             }
+        }
+    }
+}
+
+/// Values of an output that all of its elements share, in sums of 64 bits.
+#[test]
+fn shared_values_of_64_bits_are_strips() {
+    for (case, [n, m]) in [[70, 64], [300, 132], [90, 1000]].into_iter().enumerate() {
+        for element in [ElementType::I64, ElementType::F64] {
+            let (y, k) =
+                (placeholder_of(element, [extent(m)].as_slice(), "y"), reduce_axis((Expr::int(0), extent(n)), "k"));
+            let made = compute_over([extent(m)].as_slice(), "shared", |axes: &[Axis]| {
+                let y = y.at([Expr::from(axes[0])]);
+                vec![sum(&y * &y - &y, [k])]
+            });
+            let output = &made.expect("it is well formed")[0];
+            check(&format!("shared {n} x {m}, {element:?}"), &[output], &[(&y, vec![m])], &[vec![m]], case as u64);
+        }
+    }
+}
+
+/// Sums of f32s beside sums of f64s, of the same elements.
+#[test]
+fn sums_of_two_types_have_the_bits_of_strips() {
+    let double = DType::from(ElementType::F64);
+    for (case, [n, m]) in [[70, 64], [40, 300], [200, 1000]].into_iter().enumerate() {
+        for dimensions in [ALONG, DOWN] {
+            let shape = dimensions.map(|dimension| [n, m][dimension]);
+            let x = placeholder_of(ElementType::F32, shape.map(extent).as_slice(), "x");
+            let k = reduce_axis((Expr::int(0), extent(m)), "k");
+            let made = compute_over([extent(n)].as_slice(), "sums", |axes: &[Axis]| {
+                let place = [Expr::from(axes[0]), Expr::from(k)];
+                let x = x.at(dimensions.map(|dimension| place[dimension].clone()));
+                let zeros = |types: &[DType]| types.iter().map(|of| Expr::constant(0.0, *of)).collect();
+                let both = tuple_reducer(|x, y| vec![&x[0] + &y[0], &x[1] + &y[1]], zeros, "both");
+                both.over_all(&[x.clone(), x.cast(double)], [k])
+            });
+            let made = made.expect("it is well formed");
+            let outputs: Vec<&Tensor> = made.iter().collect();
+            let what = format!("sums of two types, {n} x {m}, {dimensions:?}");
+            check(&what, &outputs, &[(&x, shape.to_vec())], &[vec![n], vec![n]], case as u64);
         }
     }
 }

@@ -135,8 +135,9 @@ impl<'a> LoopBuilder<'a> {
     pub(in crate::te::auto::cpu) fn strip(&mut self, register: Register) -> Option<()> {
         let lane = match register.class {
             Class::F32 => Lane::F32,
-            Class::F64 => Lane::F64,
-            Class::I32 | Class::I64 => Lane::I32,
+            Class::I32 => Lane::I32,
+            // The bits of either.
+            Class::F64 | Class::I64 => Lane::F64,
         };
         let (lanes, value) = (self.lowering.lanes(), self.lowering.body.load(lane));
         let value = Typed::held(register.class, value, lanes)?;
@@ -315,6 +316,10 @@ impl<'a> LoopBuilder<'a> {
     pub(super) fn bits_of(&mut self, register: Register) -> Option<JitValue> {
         let value = self.value(register)?;
         self.lowering.wide_bits(register.class, value)
+    }
+
+    pub(super) const fn lanes(&self) -> BodyLanes {
+        self.lowering.lanes()
     }
 
     pub(super) const fn body(&mut self) -> &mut Body {

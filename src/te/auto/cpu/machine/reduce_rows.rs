@@ -447,6 +447,10 @@ impl LoopBuilder<'_> {
         identity: u64,
         lanes: u32,
     ) -> Option<Total> {
+        // A wide body holds f32s as f64s.
+        if (point.class == Class::F64) != (self.lanes() == BodyLanes::Wide) {
+            return None;
+        }
         let value = self.bits_of(point)?;
         let body = self.body();
         if point.class == Class::F64 {
