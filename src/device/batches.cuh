@@ -9,7 +9,7 @@ namespace epilogue {
 template <class View>
 struct OfBatches {
     View view;
-    DigitAxis batches;
+#include "OfBatches.fields"
 
     // The view of a batch, which is the same for any batch.
     __device__ __forceinline__ View of(int batch) const {
@@ -29,11 +29,6 @@ template <typename T>
 struct BatchesDigitsVectorView : OfBatches<DigitsVectorView<T>> {};
 template <typename T>
 struct BatchesScalarView : OfBatches<ScalarView<T>> {};
-
-// The host fills these byte by byte.
-static_assert(sizeof(BatchesTensorView<char>) == 80 && sizeof(BatchesDigitsView<char>) == 144);
-static_assert(sizeof(BatchesVectorView<char>) == 64 && sizeof(BatchesDigitsVectorView<char>) == 96);
-static_assert(sizeof(BatchesScalarView<char>) == 56);
 
 // The accesses of views.cuh and digits.cuh.
 template <int V, class View>

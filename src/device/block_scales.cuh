@@ -20,21 +20,19 @@ inline constexpr int SCALE_BLOCK = 128;
 
 // Of one operand, strides in elements: of A's rows or B's blocks of columns, of blocks of K, of batches.
 struct OperandScales {
-    const float* pointer;
-    index_t outer, k, batch;
+#include "OperandScales.fields"
 };
-static_assert(sizeof(OperandScales) == 32, "as the host fills it");
 
 // Of A, and of the B of each of COUNT accumulators.
 template <int COUNT>
 struct Scales {
-    OperandScales a, b[COUNT];
+#include "Scales.fields"
 };
 
 // What every kernel with scales needs: it follows what kernels without need.
 template <class Base, int COUNT>
 struct ScaledCommon : Base {
-    Scales<COUNT> scales;
+#include "ScaledCommon.fields"
 };
 
 // Reads a thread's scales, block by block. `Rows` has the number of its rows, COUNT, and how far each is from the first, `at`.

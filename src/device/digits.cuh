@@ -2,7 +2,7 @@
 // * extent + lower, and each digit has a stride. Heads that lie apart are thus the columns of one matrix.
 //
 // All accesses are overloads, so only the type of the field differs in a kernel, and kernels without digits keep their
-// text. The host gives the reciprocals of extents that the divisions need (kernel/digits.rs).
+// text. The host gives the reciprocals of extents that the divisions need (kernel/formula.rs).
 #pragma once
 #include "views.cuh"
 
@@ -10,9 +10,7 @@ namespace epilogue {
 
 // An axis of two digits. The host has a reciprocal: no division is needed for any index below 2^31.
 struct DigitAxis {
-    index_t lower, upper;  // strides, in elements
-    u64 extent;            // how many values the lower digit has
-    u64 magic, shift;      // i / extent is i * magic >> shift
+#include "DigitAxis.fields"
 
     // The upper digit of an index; what is left is the lower one.
     __device__ __forceinline__ u32 high(u32 index) const {
@@ -31,22 +29,14 @@ struct DigitAxis {
 // does every value of the upper digit.
 template <typename T>
 struct DigitsView {
-    T* pointer;
-    index_t batch;
-    DigitAxis rows, columns;
-    u64 vectorised;
+#include "DigitsView.fields"
 };
 
 // One value per row or per column, L times.
 template <typename T>
 struct DigitsVectorView {
-    T* pointer;
-    index_t batch;
-    DigitAxis axis;
+#include "DigitsVectorView.fields"
 };
-
-// The host fills these byte by byte.
-static_assert(sizeof(DigitsView<char>) == 104 && sizeof(DigitsVectorView<char>) == 56);
 
 // The values of columns n..n+V of row m; n is a multiple of V.
 template <int V, typename T>

@@ -19,12 +19,8 @@
 namespace epilogue {
 
 struct Groups {
-    const int* bounds;
-    index_t stride;
-    int count;
-    int form;
+#include "Groups.fields"
 };
-static_assert(sizeof(Groups) == 24, "as the host fills it");
 
 // The forms of bounds, as the host numbers them: where each group begins, and at last where the last one ends; where each
 // ends; how many rows each has, in a matrix of its own.

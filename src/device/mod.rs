@@ -1,5 +1,8 @@
 //! The device headers: CUDA C++ files, and a function that joins them into one text without `#include`s. Both `gemm`
 //! and `te` emit kernels on top of them. No generated text belongs here.
+//!
+//! Structs that the host fills have a name, a base and methods in their header. `#include "NAME.fields"` stands for their
+//! fields, which their description gives (`gemm/kernel/device_struct.rs`).
 
 use std::collections::BTreeSet;
 
@@ -14,6 +17,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("te/arithmetic.cuh", include_str!("te/arithmetic.cuh")),
     ("te/status.cuh", include_str!("te/status.cuh")),
     ("te/lanes.cuh", include_str!("te/lanes.cuh")),
+    ("pack.cuh", include_str!("pack.cuh")),
     ("views.cuh", include_str!("views.cuh")),
     ("sweep.cuh", include_str!("sweep.cuh")),
     ("random.cuh", include_str!("random.cuh")),
@@ -79,31 +83,64 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/scaled.cuh", include_str!("sm90/scaled.cuh")),
 ];
 
-/// The headers, with everything that they include, each once and before its first use.
+/// The paths of all headers.
+#[cfg(test)]
+pub(crate) fn paths() -> Vec<&'static str> {
+    HEADERS.iter().map(|(path, _)| *path).collect()
+}
+
+/// Gives the fields of a struct by its name below this folder: lines of C++.
+pub(crate) type Fields<'f> = &'f dyn Fn(&str) -> Option<String>;
+
+/// The headers, with everything that they include, each once and before its first use. They have no structs that the host
+/// fills.
 pub(crate) fn inlined(paths: &[&str]) -> String {
+    inlined_with(paths, &|_| None)
+}
+
+/// The headers, likewise, with the fields of their structs.
+pub(crate) fn inlined_with(paths: &[&str], fields: Fields<'_>) -> String {
     let (mut text, mut seen) = (String::new(), BTreeSet::new());
     for path in paths {
-        append(path, &mut seen, &mut text);
+        append(path, fields, &mut seen, &mut text);
     }
     text
 }
 
-fn append(path: &str, seen: &mut BTreeSet<&'static str>, text: &mut String) {
+fn append(path: &str, fields: Fields<'_>, seen: &mut BTreeSet<&'static str>, text: &mut String) {
     let Some((path, header)) = HEADERS.iter().find(|(name, _)| *name == path) else { return };
     if !seen.insert(path) {
         return;
     }
+    for included in header.lines().filter_map(included) {
+        append(&resolve(path, included), fields, seen, text);
+    }
+    text.push_str(&format!("// ==== {path} ====\n"));
+    text.push_str(&with_fields(header, path, fields));
+}
+
+/// The text of the header at a path, without the headers that it includes and with the fields of its structs. What nobody
+/// describes stays an `#include`, which no compiler finds.
+pub(crate) fn with_fields(header: &str, path: &str, fields: Fields<'_>) -> String {
+    let mut text = String::new();
     for line in header.lines() {
-        if let Some(included) = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) {
-            append(&resolve(path, included), seen, text);
+        let name = included(line).and_then(|included| included.strip_suffix(".fields"));
+        let described = name.and_then(|name| fields(&resolve(path, name)));
+        match described {
+            Some(lines) => text.push_str(&lines),
+            None if line == "#pragma once" || (line.starts_with("#include") && name.is_none()) => {}
+            None => {
+                text.push_str(line);
+                text.push('\n');
+            }
         }
     }
-    let body = header.lines().filter(|line| !line.starts_with("#include") && *line != "#pragma once");
-    text.push_str(&format!("// ==== {path} ====\n"));
-    for line in body {
-        text.push_str(line);
-        text.push('\n');
-    }
+    text
+}
+
+/// What a line includes.
+fn included(line: &str) -> Option<&str> {
+    line.strip_prefix("#include \"")?.strip_suffix('"')
 }
 
 /// The path of `included`, as included by the header at `path`.
@@ -124,7 +161,10 @@ mod tests {
     fn every_include_is_a_header() {
         for (path, text) in HEADERS {
             for line in text.lines().filter(|line| line.starts_with("#include")) {
-                let name = line.split('"').nth(1).expect("quoted");
+                let name = included(line).expect("quoted");
+                if name.ends_with(".fields") {
+                    continue;
+                }
                 let resolved = resolve(path, name);
                 assert!(HEADERS.iter().any(|(p, _)| *p == resolved), "{path}: {line}");
             }
@@ -133,7 +173,7 @@ mod tests {
 
     #[test]
     fn headers_come_once_and_in_order() {
-        let text = inlined(&["math.cuh", "sm80/gemm.cuh"]);
+        let text = inlined_with(&["math.cuh", "sm80/gemm.cuh"], &|_| Some(String::new()));
         let place = |path: &str| text.find(&format!("// ==== {path} ====")).expect(path);
         for path in ["ptx.cuh", "convert.cuh", "math.cuh", "views.cuh", "sm80/epilogue.cuh", "sm80/gemm.cuh"] {
             assert_eq!(text.matches(&format!("// ==== {path} ====")).count(), 1, "{path}");

@@ -13,11 +13,8 @@ namespace epilogue {
 
 // A seed as a launch has it: two 64-bit integers in memory, or here where there is no memory.
 struct SeedView {
-    const long long* pointer;
-    index_t stride;
-    u64 seed, offset;
+#include "SeedView.fields"
 };
-static_assert(sizeof(SeedView) == 32, "as the host fills it");
 
 struct Chance {
     u32 key[2];

@@ -17,15 +17,10 @@ namespace epilogue::repack {
 
 enum class Reading { Neighbours, Transpose, Gather };
 
-// As the host fills it. A row is what is contiguous when it is written.
+// A row is what is contiguous when it is written.
 struct Parameters {
-    const char* source;
-    u32* destination;
-    index_t source_batch, source_row, source_column;  // bytes
-    index_t batch_words, row_words;                   // of the destination
-    u32 rows, columns, batches, unused;
+#include "Copy.fields"
 };
-static_assert(sizeof(Parameters) == 72, "as the host fills it");
 
 constexpr int WORDS = 32;  // of a tile's rows: a warp's
 constexpr int WARPS = 8;

@@ -11,12 +11,10 @@
 
 namespace epilogue::repack {
 
-// As the host fills it: `rows` are those of the copy. Without groups there are no bounds.
+// `rows` are those of the copy. Without groups there are no bounds.
 struct RowParameters : Parameters {
-    RowIndex index;
-    Groups groups;
+#include "RowCopy.fields"
 };
-static_assert(sizeof(RowParameters) == 120, "as the host fills it");
 
 constexpr int CHUNKS = 32;  // of a tile's rows, 16 bytes each: a warp's
 

@@ -14,12 +14,8 @@ namespace epilogue {
 // `tensor` is the output, whose rows are those of the index' limit.
 template <typename T>
 struct ScatteredView {
-    TensorView<T> tensor;
-    RowIndex places;
+#include "ScatteredView.fields"
 };
-
-// The host fills it byte by byte.
-static_assert(sizeof(ScatteredView<char>) == 64);
 
 // Writes columns n..n+V of row m.
 template <int V, typename T>

@@ -3,40 +3,28 @@
 // Strides are in elements and may be anything. The host sets `vectorised` if columns are contiguous and every row
 // begins at a multiple of the access width. Elements outside of the matrix are not touched; reads give 0.
 #pragma once
+#include "pack.cuh"
 #include "ptx.cuh"
 
 namespace epilogue {
 
-// V neighbouring elements as they are in memory.
-template <typename T, int V>
-struct alignas(V * sizeof(T) > 16 ? 16 : V * sizeof(T)) Pack {
-    T value[V];
-};
-
 // M×N values, L times; a batch stride of 0 shares them.
 template <typename T>
 struct TensorView {
-    T* pointer;
-    index_t batch, row, column;
-    u64 vectorised;
+#include "TensorView.fields"
 };
 
 // One value per row or per column, L times.
 template <typename T>
 struct VectorView {
-    T* pointer;
-    index_t batch, stride;
+#include "VectorView.fields"
 };
 
 // One value, L times.
 template <typename T>
 struct ScalarView {
-    T* pointer;
-    index_t batch;
+#include "ScalarView.fields"
 };
-
-// The host fills these byte by byte.
-static_assert(sizeof(TensorView<char>) == 40 && sizeof(VectorView<char>) == 24 && sizeof(ScalarView<char>) == 16);
 
 // The values of columns n..n+V of row m.
 template <int V, typename T>

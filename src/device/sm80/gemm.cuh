@@ -13,11 +13,7 @@ namespace epilogue::sm80 {
 // What every kernel of this family needs; the epilogue's own arguments follow it in the kernel's parameter.
 template <class Config>
 struct Common {
-    Operand a, b[Config::ACCUMULATORS];
-    Problem problem;
-    Line line;
-    void* split_k_sums;
-    u32* split_k_counters;
+#include "Common.fields"
 };
 
 // A, as its loader takes it; patches.cuh and picked.cuh have others.

@@ -16,10 +16,9 @@
 
 namespace epilogue::sm80 {
 
-// `divisors`: the strides.
 template <class Config>
 struct GradientPatchCommon : PatchCommon<Config> {
-    Divisor divisors[3];
+#include "GradientPatchCommon.fields"
 };
 
 struct GradientTap : Tap {

@@ -16,7 +16,7 @@ struct GroupWork : Work, GroupRows {
 
 template <class Config>
 struct GroupCommon : Common<Config> {
-    Groups groups;
+#include "../GroupCommon.fields"
 };
 
 // A block's tile. One that the groups don't have is of no rows, and of none of them.

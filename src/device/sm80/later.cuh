@@ -14,7 +14,7 @@ namespace epilogue::sm80 {
 
 // What every kernel of a later phase needs; the epilogue's own arguments follow it in the kernel's parameter.
 struct LaterCommon {
-    Problem problem;
+#include "../LaterCommon.fields"
 };
 
 template <class Config, class Visitor, class Parameters>

@@ -9,12 +9,9 @@
 
 namespace epilogue::sm80 {
 
-// An operand in global memory; strides in elements. `outer` is the stride along M or N.
+// An operand in global memory; strides in elements.
 struct Operand {
-    const void* pointer;
-    index_t outer;
-    index_t k;
-    index_t batch;
+#include "../Operand.fields"
 };
 
 // Of the tile's rows (K-major) or columns (MN-major), it fills those of one of PARTS operands that share them in runs of RUN

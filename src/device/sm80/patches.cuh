@@ -17,7 +17,7 @@ namespace epilogue::sm80 {
 
 // The host has a reciprocal: i / divisor is i * magic >> shift, for any i below 2^31.
 struct Divisor {
-    u32 magic, shift, divisor, unused;
+#include "Divisor.fields"
 
     __device__ __forceinline__ u32 quotient(u32 i) const {
         return static_cast<u32>(static_cast<u64>(i) * magic >> shift);
@@ -26,18 +26,12 @@ struct Divisor {
 
 // Images and window; three axes, strides in elements. `Operand` has those of images and channels.
 struct Patches {
-    index_t step[3];
-    Divisor channels, taps[2];  // the window's elements along axes 2 and 1
-    int extent[3], outputs[3], stride[3], before[3], dilation[3];
-    int unused;
+#include "Patches.fields"
 };
-
-// The host fills it byte by byte.
-static_assert(sizeof(Patches) == 136);
 
 template <class Config>
 struct PatchCommon : Common<Config> {
-    Patches patches;
+#include "PatchCommon.fields"
 };
 
 // Where a row's window begins; it is read by one access.

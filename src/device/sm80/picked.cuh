@@ -14,7 +14,7 @@ namespace epilogue::sm80 {
 // What every kernel with picked rows needs: it follows what kernels of rows in order need.
 template <class Base>
 struct PickedCommon : Base {
-    RowIndex picked;
+#include "PickedCommon.fields"
 };
 
 struct PickedOperand {

@@ -23,10 +23,7 @@ __device__ __forceinline__ int thread_in_tile() {
 // The run-time shape. `tiles_m` and `tiles_n` are at least 1, so that an empty matrix still gets its reductions'
 // identities written.
 struct Problem {
-    int m, n, k, batch;
-    int tiles_m, tiles_n;
-    int splits;
-    int k_per_split;  // a multiple of TILE_K
+#include "../Problem.fields"
 };
 
 // How the columns of a tile are shared among the accumulators of an element: the products of A and a B each. Every warp's
@@ -47,10 +44,7 @@ struct Parts {
 
 // Stream-K: the line of tiles that are cut along K.
 struct Line {
-    u32 streamed;  // how many tiles
-    u32 k_tiles;   // k-tiles of a tile; at least 1
-    u32 share;     // k-tiles of a thread block at least,
-    u32 longer;    // and how many of the first have one more
+#include "../Line.fields"
 };
 
 struct Work {

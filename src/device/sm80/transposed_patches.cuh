@@ -13,10 +13,9 @@
 
 namespace epilogue::sm80 {
 
-// `divisors`: how many outputs there are along each axis.
 template <class Config>
 struct TransposedPatchCommon : PatchCommon<Config> {
-    Divisor divisors[3];
+#include "TransposedPatchCommon.fields"
 };
 
 struct TransposedPatchOperand : PatchOperand {

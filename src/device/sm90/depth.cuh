@@ -31,7 +31,7 @@
 namespace epilogue::sm90 {
 
 struct DepthCommon : Common {
-    Groups groups;
+#include "../GroupCommon.fields"
 };
 
 // A group's part of K.

@@ -20,11 +20,7 @@ namespace epilogue::sm90 {
 
 // What every kernel of this family needs beside its tensor maps; the epilogue's own arguments follow it.
 struct Common {
-    Problem problem;
-    int a_batched, b_batched;  // of A, maps[0], and bit by bit of every B, maps[1..]: 0 where all batches share it
-    Deal deal;
-    void* split_k_sums;
-    u32* split_k_counters;
+#include "Common.fields"
 };
 
 // How A and B are loaded: by boxes of matrices. Kernels of another A specialise it for their `Config`.

@@ -29,7 +29,7 @@
 namespace epilogue::sm90 {
 
 struct GroupCommon : Common {
-    Groups groups;
+#include "../GroupCommon.fields"
 };
 
 // A group's bounds: where its rows end, and how many clusters of row tiles there are up to its last.

@@ -26,17 +26,11 @@ namespace epilogue::sm90 {
 
 // Images and window; three axes, of which those that there are not have one element.
 struct Patches {
-    int blocks, taps;  // boxes of channels of an element of the window, and its elements
-    int size[3], outputs[3], stride[3], before[3], dilation[3];
-    Divisor of_blocks, of_size[2], of_outputs[3];  // of sizes and outputs, the last axis first
-    int group_channels, group_columns, group_taps;  // from a group to the next
+#include "Patches.fields"
 };
 
-// The host fills it byte by byte.
-static_assert(sizeof(Patches) == 128);
-
 struct PatchCommon : Common {
-    Patches patches;
+#include "PatchCommon.fields"
 };
 
 // cp.async.bulk.tensor in im2col mode: rows of pixels, from the window at `begin` of `image` on. Lists are of three axes,

@@ -29,18 +29,15 @@
 
 namespace epilogue::sm90 {
 
-// The matrix, and which of its rows the product's are. The host fills it.
+// The matrix, and which of its rows the product's are.
 struct PickedRows {
-    const char* matrix;
-    index_t row_bytes;  // from a row to the next
-    RowIndex index;
+#include "PickedRows.fields"
 };
-static_assert(sizeof(PickedRows) == 40, "as the host fills it");
 
 // What every kernel of picked rows needs: it follows what kernels of rows in order need.
 template <class Base>
 struct PickedCommon : Base {
-    PickedRows picked;
+#include "PickedCommon.fields"
 };
 
 // Rows from here on are not the product's, or not of the work's group.

@@ -23,22 +23,14 @@ using sm80::Problem;
 
 // Division by a number that the host knows, of numbers below 2^31.
 struct Divisor {
-    u32 multiplier, shift;  // ceil(2^(31 + shift) / divisor), and the least power of two that is no less than the divisor
+#include "Divisor.fields"
 
     __device__ __forceinline__ u32 quotient(u32 x) const { return __umulhi(2 * x, multiplier) >> shift; }
 };
 
 // The units, and how they are dealt.
 struct Deal {
-    u32 units;         // in all; below 2^31
-    u32 streamed;      // stream-K: units that are cut
-    u32 k_tiles;       // k-tiles of a unit that isn't split; at least 1
-    u32 share;         // stream-K: k-tiles of a cluster at least,
-    u32 longer;        // and how many of the first clusters have one more
-    u32 group_units;   // of a whole group
-    Divisor of_split, of_batch, of_group;  // by the units of each
-    Divisor of_column, of_last_column;     // by the clusters of tiles across a whole group and across the last one
-    Divisor of_unit;                       // stream-K: by k_tiles
+#include "Deal.fields"
 };
 
 struct Work {

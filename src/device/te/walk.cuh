@@ -1,7 +1,8 @@
 // How kernels of automatic schedules walk over elements: index arithmetic, and reads of several neighbours at once.
 #pragma once
 #include "../convert.cuh"
-#include "../views.cuh"
+#include "../pack.cuh"
+#include "../ptx.cuh"
 
 namespace epilogue::te {
 

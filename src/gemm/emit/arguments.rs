@@ -6,7 +6,9 @@ use crate::evt::{AtInfinity, Axis, BroadcastClass, Form, ParameterClass, ReduceO
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::ArgumentViews;
+use crate::gemm::kernel::device_struct::DeviceStruct;
 use crate::gemm::kernel::parameters::{BatchView, FieldType, ParameterLayout};
+use crate::gemm::kernel::structs::STRUCTS;
 use crate::gemm::kernel::views::bit;
 
 /// The epilogue's part of the kernel's parameter: every argument that is read or written, and the addresses in the
@@ -216,6 +218,8 @@ pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &s
 pub(crate) struct FamilyHeaders<'h> {
     /// Headers of the kernel.
     pub(crate) kernel: &'h [&'h str],
+    /// Structs whose fields they include.
+    pub(crate) structs: &'static [&'static DeviceStruct],
     /// Headers for random numbers, for bits, and for arguments that are counted by digits.
     pub(crate) random: Option<&'h str>,
     pub(crate) bits: Option<&'h str>,
@@ -224,8 +228,13 @@ pub(crate) struct FamilyHeaders<'h> {
 
 impl<'h> FamilyHeaders<'h> {
     /// Headers of a kernel that needs no other.
-    pub(crate) const fn of(kernel: &'h [&'h str]) -> Self {
-        Self { kernel, random: None, bits: None, digits: None }
+    pub(crate) const fn of(kernel: &'h [&'h str], structs: &'static [&'static DeviceStruct]) -> Self {
+        Self { kernel, structs, random: None, bits: None, digits: None }
+    }
+
+    /// The C++ of a struct's fields, by the name of their `#include`.
+    pub(crate) fn fields(&self, name: &str) -> Option<String> {
+        DeviceStruct::find(self.structs, name).or_else(|| DeviceStruct::find(STRUCTS, name)).map(DeviceStruct::cuda)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use epilogue_runtime::{Arch, Device, Kernel, Launch};
+use smallvec::SmallVec;
 
 use super::list::{KernelKey, Pins};
 use crate::ElementType;
@@ -13,10 +14,11 @@ use crate::evt::reference::Multiplication;
 use crate::evt::{Computation, ValidTree};
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::SplitK;
+use crate::gemm::kernel::device_struct::Part;
 use crate::gemm::kernel::finish::Within;
+use crate::gemm::kernel::formula::Quantity;
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
-use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::settings::Switches;
 use crate::gemm::kernel::shape::ReadingShape;
 use crate::gemm::kernel::views::ArgumentViews;
@@ -26,8 +28,11 @@ use crate::gemm::model::offer::Offer;
 use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
-use crate::gemm::run::launch::{Filling, KernelRun};
+use crate::gemm::run::launch::KernelRun;
 use crate::gemm::run::sought::{Sought, WantedKernel};
+
+/// Quantities of a run that only one family's formulas have.
+pub(crate) type OwnQuantities = SmallVec<[(Quantity, i64); 7]>;
 
 /// A family of kernels, asked about a product.
 pub(crate) trait Family: Sync {
@@ -177,11 +182,24 @@ pub(crate) trait FamilyKey: fmt::Display {
     /// Alignment of the kernel's parameter.
     fn parameter_alignment(&self) -> usize;
 
-    /// The kernel's parameter, filled up to the epilogue's arguments, and where these begin.
+    /// The parts of the kernel's parameter, behind its tensor maps and in front of the epilogue's arguments.
+    fn parts(&self) -> SmallVec<[&'static Part; 4]>;
+
+    /// Quantities that only this family's formulas have, for a run.
     ///
     /// # Errors
-    /// [`Error::TooManyArguments`]; those of tensor maps.
-    fn parameter(&self, run: &KernelRun<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error>;
+    /// Why the kernel does not compute this run.
+    fn own_quantities(&self, _run: &KernelRun<'_>) -> Result<OwnQuantities, Error> {
+        Ok(OwnQuantities::new())
+    }
+
+    /// The bytes of the tensor maps.
+    ///
+    /// # Errors
+    /// Those of tensor maps.
+    fn map_bytes(&self, _run: &KernelRun<'_>) -> Result<Vec<u8>, Error> {
+        Ok(Vec::new())
+    }
 
     /// The parameter's tensor maps.
     fn maps(&self, _run: &KernelRun<'_>) -> Vec<MapDescription> {

@@ -1,230 +1,211 @@
-//! Structs that device headers declare and the host fills, each described once: the family's and the reading's parts of a
-//! kernel's parameter.
+//! Structs that the host fills and kernels read, each described once.
 //!
-//! Sizes and offsets follow from the description, and so do the fields' names in a
-//! [`LaunchDescription`](super::launch::LaunchDescription). A test compares it with the header. What belongs to the epilogue is
-//! a [`ParameterLayout`](super::parameters::ParameterLayout), which is generated for each kernel.
+//! A description says of each field its C++ type, its name, its comment, and its value. From it follow
+//!
+//! - the fields in C++. A header has the struct's name, its base and its methods, and in braces
+//!   `#include "NAME.fields"`; `device::inlined` puts the fields there ([`DeviceStruct::cuda`]);
+//! - the size and the offsets ([`DeviceStruct::bytes`]). Fields are ordered so that C++ has no padding; a `static_assert` in
+//!   each kernel checks the sum;
+//! - the bytes of a launch, and their names in a [`LaunchDescription`](super::launch::LaunchDescription)
+//!   ([`Filler`](super::filler::Filler)). Values are [formulas](super::formula) or addresses.
+//!
+//! A kernel's parameter is a list of such structs ([`Part`]): that of every kernel of its family, one for how A is read, one
+//! for scales. What belongs to the epilogue is generated for each kernel: a
+//! [`ParameterLayout`](super::parameters::ParameterLayout), whose views are described here too.
 
+use super::formula::Formula;
 use super::launch::Memory;
-use super::parameter_bytes::ParameterBytes;
 
 /// A struct of fields without padding.
 #[derive(Debug)]
-pub(crate) struct DeviceStruct(pub(crate) &'static [DeviceField]);
+pub(crate) struct DeviceStruct {
+    /// The name by which headers include its fields, with their folder below `src/device/`.
+    pub(crate) name: &'static str,
+    pub(crate) fields: &'static [DeviceField],
+}
 
 /// A field, or an array of them.
 #[derive(Debug)]
 pub(crate) struct DeviceField {
-    /// Its name in descriptions of launches.
+    ty: &'static str,
+    /// Its name in C++.
     name: &'static str,
-    ty: DeviceType,
-    count: usize,
+    /// Its name in descriptions of launches. Fields of a struct without a name are named as if they were the outer one's; if
+    /// the name ends with a `-`, this becomes a `_` in front of their names.
+    pub(crate) described: &'static str,
+    comment: &'static str,
+    pub(crate) content: Content,
+    pub(crate) count: Count,
+    /// The tensor that it is about, if it is not the outer struct's.
+    pub(crate) of: Option<Memory>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// The address of a tensor.
+    Address,
+    /// Integers of this many bytes, 4 or 8; whether they have a sign.
+    Integers(usize, bool, &'static [Formula]),
+    /// Structs, with the arguments of their formulas.
+    Structs(&'static DeviceStruct, &'static [&'static [Formula]]),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum DeviceType {
-    /// A pointer, or an integer of 64 bits.
-    Wide,
-    /// An integer of 32 bits.
-    Narrow,
-    Struct(&'static DeviceStruct),
+pub(crate) enum Count {
+    One,
+    Array(usize),
+    /// One for the B of each accumulator; in C++, so many.
+    Accumulators(&'static str),
 }
 
-/// A pointer, or an integer of 64 bits.
-pub(crate) const fn wide(name: &'static str) -> DeviceField {
-    DeviceField { name, ty: DeviceType::Wide, count: 1 }
-}
-
-/// An integer of 32 bits.
-pub(crate) const fn narrow(name: &'static str) -> DeviceField {
-    DeviceField { name, ty: DeviceType::Narrow, count: 1 }
-}
-
-/// A struct. Without a name, its fields are named as if they were the outer one's.
-pub(crate) const fn inner(name: &'static str, of: &'static DeviceStruct) -> DeviceField {
-    DeviceField { name, ty: DeviceType::Struct(of), count: 1 }
-}
-
-impl DeviceField {
-    /// An array of so many.
-    pub(crate) const fn times(self, count: usize) -> Self {
-        Self { count, ..self }
+impl Count {
+    pub(crate) const fn of(self, accumulators: usize) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Array(count) => count,
+            Self::Accumulators(_) => accumulators,
+        }
     }
 }
 
-impl DeviceType {
-    const fn bytes(self) -> usize {
-        match self {
-            Self::Wide => 8,
-            Self::Narrow => 4,
-            Self::Struct(fields) => fields.bytes(),
-        }
+const fn field(ty: &'static str, name: &'static str, content: Content, count: usize) -> DeviceField {
+    let count = if count == 1 { Count::One } else { Count::Array(count) };
+    DeviceField { ty, name, described: name, comment: "", content, count, of: None }
+}
+
+/// The address of a tensor, as this type.
+pub(crate) const fn pointer(ty: &'static str, name: &'static str) -> DeviceField {
+    field(ty, name, Content::Address, 1)
+}
+
+/// A stride; an array of as many as there are formulas.
+pub(crate) const fn stride(name: &'static str, values: &'static [Formula]) -> DeviceField {
+    field("index_t", name, Content::Integers(8, true, values), values.len())
+}
+
+/// 64 bits, likewise.
+pub(crate) const fn wide(name: &'static str, values: &'static [Formula]) -> DeviceField {
+    field("u64", name, Content::Integers(8, false, values), values.len())
+}
+
+/// 32 bits with a sign, likewise.
+pub(crate) const fn int(name: &'static str, values: &'static [Formula]) -> DeviceField {
+    field("int", name, Content::Integers(4, true, values), values.len())
+}
+
+/// 32 bits, likewise.
+pub(crate) const fn word(name: &'static str, values: &'static [Formula]) -> DeviceField {
+    field("u32", name, Content::Integers(4, false, values), values.len())
+}
+
+/// A struct of this type.
+pub(crate) const fn inner(ty: &'static str, name: &'static str, of: &'static DeviceStruct) -> DeviceField {
+    field(ty, name, Content::Structs(of, &[&[]]), 1)
+}
+
+/// A struct whose formulas have arguments; an array of as many as there are lists of them.
+pub(crate) const fn with(
+    ty: &'static str,
+    name: &'static str,
+    of: &'static DeviceStruct,
+    arguments: &'static [&'static [Formula]],
+) -> DeviceField {
+    field(ty, name, Content::Structs(of, arguments), arguments.len())
+}
+
+impl DeviceField {
+    /// This field with another name in descriptions of launches.
+    pub(crate) const fn described(self, described: &'static str) -> Self {
+        Self { described, ..self }
+    }
+
+    /// This field about a tensor.
+    pub(crate) const fn of(self, of: Memory) -> Self {
+        Self { of: Some(of), ..self }
+    }
+
+    /// An array with one for the B of each accumulator: in C++, `count` of them. In descriptions a `#` is the accumulator's
+    /// number, which the first one leaves out.
+    pub(crate) const fn of_each_b(self, count: &'static str, described: &'static str) -> Self {
+        Self { count: Count::Accumulators(count), described, ..self }
+    }
+
+    /// This field with a comment in C++.
+    pub(crate) const fn about(self, comment: &'static str) -> Self {
+        Self { comment, ..self }
+    }
+
+    const fn bytes(&self, accumulators: usize) -> usize {
+        let of_one = match self.content {
+            Content::Address => 8,
+            Content::Integers(bytes, ..) => bytes,
+            Content::Structs(of, _) => of.bytes(accumulators),
+        };
+        of_one * self.count.of(accumulators)
     }
 }
 
 impl DeviceStruct {
-    /// Size in bytes.
-    pub(crate) const fn bytes(&self) -> usize {
+    /// Size in bytes, in kernels with this many accumulators.
+    pub(crate) const fn bytes(&self, accumulators: usize) -> usize {
         let (mut bytes, mut i) = (0, 0);
-        while i < self.0.len() {
-            bytes += self.0[i].ty.bytes() * self.0[i].count;
+        while i < self.fields.len() {
+            bytes += self.fields[i].bytes(accumulators);
             i += 1;
         }
         bytes
     }
-}
 
-/// Bounds of groups, behind what kernels without need.
-pub(crate) const GROUPS: DeviceStruct =
-    DeviceStruct(&[wide("bounds"), wide("stride"), narrow("count"), narrow("form")]);
-
-/// The index that picks the rows of A, or places those of a view.
-pub(crate) const ROW_INDEX: DeviceStruct =
-    DeviceStruct(&[wide("rows"), wide("stride"), narrow("limit"), narrow("site")]);
-
-/// An operand, or the scales of its blocks: where it is, and its strides.
-pub(crate) const OPERAND: DeviceStruct =
-    DeviceStruct(&[wide("pointer"), wide("outer_stride"), wide("k_stride"), wide("batch_stride")]);
-
-/// Extents, as kernels of all families count them.
-pub(crate) const PROBLEM: DeviceStruct = DeviceStruct(&[
-    narrow("m"),
-    narrow("n"),
-    narrow("k"),
-    narrow("batch"),
-    narrow("tiles_m"),
-    narrow("tiles_n"),
-    narrow("splits"),
-    narrow("k_per_split"),
-]);
-
-/// Where the sums of split-K and their counters are.
-pub(crate) const SUMS: DeviceStruct = DeviceStruct(&[wide("split_k_sums"), wide("split_k_counters")]);
-
-/// The value of a field.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum DeviceValue {
-    /// So many bytes behind an address.
-    Address(Memory, u64, u64),
-    /// A number. One beyond 32 bits becomes the largest in a field of so many.
-    Number(i64),
-}
-
-impl DeviceValue {
-    /// The address of a tensor's first element.
-    pub(crate) const fn address(of: Memory, base: u64) -> Self {
-        Self::Address(of, base, 0)
-    }
-}
-
-macro_rules! numbers {
-    ($($ty:ty),*) => {$(
-        impl From<$ty> for DeviceValue {
-            fn from(number: $ty) -> Self {
-                Self::Number(number as i64)
-            }
-        }
-    )*};
-}
-
-numbers!(usize, isize, u64, i32);
-
-/// Fills structs one behind the other.
-pub(crate) struct Filler<'b> {
-    pub(crate) bytes: &'b mut ParameterBytes,
-    /// Where the next one begins.
-    pub(crate) at: usize,
-}
-
-impl Filler<'_> {
-    /// Fills a struct whose fields' names begin with `name`, by values in their order; zeros where there are no more.
-    pub(crate) fn put<V: Into<DeviceValue>>(
-        &mut self,
-        of: &DeviceStruct,
-        name: &dyn Fn() -> String,
-        values: impl IntoIterator<Item = V>,
-    ) {
-        self.put_fields(of, name, &mut values.into_iter().map(Into::into));
-    }
-
-    fn put_fields(
-        &mut self,
-        of: &DeviceStruct,
-        path: &dyn Fn() -> String,
-        values: &mut dyn Iterator<Item = DeviceValue>,
-    ) {
-        for field in of.0 {
-            for i in 0..field.count {
-                let name = || {
-                    let parts = [path(), field.name.to_owned(), i.to_string()];
-                    let named = parts.iter().take(if field.count > 1 { 3 } else { 2 });
-                    named.filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(".")
-                };
-                if let DeviceType::Struct(inner) = field.ty {
-                    self.put_fields(inner, &name, values);
-                    continue;
-                }
-                let value = values.next().unwrap_or(DeviceValue::Number(0));
-                match (value, field.ty.bytes()) {
-                    (DeviceValue::Address(of, base, plus), _) => {
-                        self.bytes.put_address(self.at, (of, base), plus, name);
-                    }
-                    (DeviceValue::Number(number), 8) => {
-                        self.bytes.put_integer(self.at, 8, number.cast_unsigned(), name);
-                    }
-                    (DeviceValue::Number(number), bytes) => {
-                        // As 32 bits, whatever the sign.
-                        let int = i32::try_from(number).unwrap_or(i32::MAX).cast_unsigned();
-                        self.bytes.put_integer(self.at, bytes, int.into(), name);
-                    }
-                }
-                self.at += field.ty.bytes();
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// Whether a header declares a struct of this name so: names may be shorter, as `outer` for `outer_stride`.
-    pub(crate) fn check(header: &str, name: &str, of: &DeviceStruct) {
-        let (_, body) = header.split_once(&format!("struct {name} ")).expect(name);
-        let (_, body) = body.split_once('{').expect(name);
-        let lines = body.lines().map(|line| line.split("//").next().unwrap_or_default());
-        let text: String = lines.take_while(|line| !line.starts_with('}') && !line.contains('(')).collect();
-        let declarations = text.split(';').map(str::trim).filter(|declaration| !declaration.is_empty());
-        let mut declared = declarations.flat_map(|declaration| {
-            let first = declaration.split(',').next().unwrap_or_default();
-            let (ty, _) = first.rsplit_once(' ').expect(name);
-            declaration[ty.len()..].split(',').map(move |name| (ty, name.trim()))
-        });
-        for field in of.0 {
-            let (ty, declared) = declared.next().unwrap_or_else(|| panic!("{name} has no {}", field.name));
-            let width = match ty {
-                "int" | "u32" => Some(4),
-                _ if ty == "index_t" || ty.ends_with('*') => Some(8),
-                _ => None,
+    /// The lines of C++ that declare the fields.
+    pub(crate) fn cuda(&self) -> String {
+        let mut text = String::new();
+        for DeviceField { ty, name, comment, count, .. } in self.fields {
+            let count = match count {
+                Count::One => String::new(),
+                Count::Array(count) => format!("[{count}]"),
+                Count::Accumulators(count) => format!("[{count}]"),
             };
-            match field.ty {
-                DeviceType::Struct(_) => assert_eq!(width, None, "{name}: {ty} {declared}"),
-                scalar => assert_eq!(width, Some(scalar.bytes()), "{name}: {ty} {declared}"),
-            }
-            let (own, count) = declared.split_once('[').unwrap_or((declared, "1"));
-            assert_eq!(count.trim_end_matches(']'), field.count.to_string(), "{name}: {declared}");
-            let alike = field.name.starts_with(own) || field.name.replace("_is", "").replace("_are", "") == own;
-            assert!(alike || field.name.is_empty(), "{name}: {own} is described as {}", field.name);
+            let before = if comment.is_empty() { "" } else { "  // " };
+            text.push_str(&format!("    {ty} {name}{count};{before}{comment}\n"));
         }
-        assert_eq!(declared.next(), None, "{name}");
+        text
     }
 
-    #[test]
-    fn structs_are_as_headers_declare_them() {
-        check(include_str!("../../device/groups.cuh"), "Groups", &GROUPS);
-        check(include_str!("../../device/row_index.cuh"), "RowIndex", &ROW_INDEX);
-        check(include_str!("../../device/block_scales.cuh"), "OperandScales", &OPERAND);
-        check(include_str!("../../device/sm80/loader.cuh"), "Operand", &OPERAND);
-        check(include_str!("../../device/sm80/scheduler.cuh"), "Problem", &PROBLEM);
+    /// The struct of this name, among these and those that they contain.
+    pub(crate) fn find(among: &[&'static Self], name: &str) -> Option<&'static Self> {
+        among.iter().find_map(|of| {
+            if of.name == name {
+                return Some(*of);
+            }
+            let inner = of.fields.iter().filter_map(|field| match field.content {
+                Content::Structs(inner, _) => Some(inner),
+                _ => None,
+            });
+            inner.into_iter().find_map(|inner| Self::find(&[inner], name))
+        })
+    }
+}
+
+/// A part of a kernel's parameter.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// The header that needs it.
+    pub(crate) header: &'static str,
+    /// The type in C++ that begins with the parts before, `BASE`, and ends with this one; `COUNT` is the number of accumulators.
+    pub(crate) ty: &'static str,
+    pub(crate) fields: &'static DeviceStruct,
+}
+
+impl Part {
+    /// Bytes of all parts.
+    pub(crate) fn bytes(parts: &[&Self], accumulators: usize) -> usize {
+        parts.iter().map(|part| part.fields.bytes(accumulators)).sum()
+    }
+
+    /// The type in C++ of all parts together.
+    pub(crate) fn cuda(parts: &[&Self], accumulators: usize) -> String {
+        let with =
+            |base: String, part: &&Self| part.ty.replace("BASE", &base).replace("COUNT", &accumulators.to_string());
+        parts.iter().fold(String::new(), with)
     }
 }

@@ -1,6 +1,6 @@
 //! The kernels of an epilogue's later phases: key and tile.
 
-use super::device_struct::PROBLEM;
+use super::structs::LATER;
 use crate::expr::Real;
 
 /// The key of a second-pass kernel (a later phase), beside its tree.
@@ -11,8 +11,8 @@ pub(crate) struct LaterKey {
     pub(crate) fast_math: bool,
 }
 
-/// Size of `LaterCommon` of later.cuh: 8 extents.
-pub(crate) const LATER_COMMON_BYTES: usize = PROBLEM.bytes();
+/// Bytes in front of the epilogue's arguments.
+pub(crate) const LATER_COMMON_BYTES: usize = LATER.bytes(1);
 
 impl LaterKey {
     /// Rows and columns of a tile.

@@ -4,8 +4,9 @@
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
 pub(crate) mod device_struct;
-pub(crate) mod digits;
+pub(crate) mod filler;
 pub(crate) mod finish;
+pub(crate) mod formula;
 pub(crate) mod later;
 pub(crate) mod launch;
 pub(crate) mod loading;
@@ -15,6 +16,8 @@ pub(crate) mod settings;
 pub(crate) mod shape;
 pub(crate) mod split_k;
 pub(crate) mod stream;
+pub(crate) mod structs;
+pub(crate) mod tiles;
 pub(crate) mod views;
 
 pub use finish::{Finish, Within};

@@ -2,71 +2,17 @@
 //!
 //! It begins with the family's part (`Common`, behind tensor maps if it has any), followed by `Arguments`, which
 //! belong to the epilogue. Every field of these is made of 8-byte values, except host scalars of f32, which come last.
-//! So there is no padding, and the offsets computed here are those of C++; the emitted `static_assert` on the size and
-//! those of `views.cuh` check it.
+//! So there is no padding, and the offsets computed here are those of C++; the emitted `static_assert` on the size checks
+//! it.
 
-use super::device_struct::{DeviceStruct, ROW_INDEX, wide};
+use super::device_struct::DeviceStruct;
+use super::structs::{BATCHES, DIGITS, DIGITS_VECTOR, SCALAR, SCATTERED, SEED, TENSOR, VECTOR};
 use crate::ElementType;
 use crate::cuda::Writer;
 use crate::expr::cuda::element_name;
 
 /// The bytes of parameters that every architecture allows (CUDA C++ Programming Guide, "Function Parameters").
 pub(crate) const PARAMETER_LIMIT: usize = 4096;
-
-/// `TensorView`.
-const TENSOR: DeviceStruct = DeviceStruct(&[
-    wide("pointer"),
-    wide("batch_stride"),
-    wide("row_stride"),
-    wide("column_stride"),
-    wide("vectorised"),
-]);
-
-/// `DigitsView`.
-const DIGITS: DeviceStruct = DeviceStruct(&[
-    wide("pointer"),
-    wide("batch_stride"),
-    wide("row_stride"),
-    wide("row_upper_stride"),
-    wide("row_extent"),
-    wide("row_magic"),
-    wide("row_shift"),
-    wide("column_stride"),
-    wide("column_upper_stride"),
-    wide("column_extent"),
-    wide("column_magic"),
-    wide("column_shift"),
-    wide("vectorised"),
-]);
-
-/// `VectorView`.
-const VECTOR: DeviceStruct = DeviceStruct(&[wide("pointer"), wide("batch_stride"), wide("stride")]);
-
-/// `DigitsVectorView`.
-const DIGITS_VECTOR: DeviceStruct = DeviceStruct(&[
-    wide("pointer"),
-    wide("batch_stride"),
-    wide("stride"),
-    wide("upper_stride"),
-    wide("extent"),
-    wide("magic"),
-    wide("shift"),
-]);
-
-/// `ScalarView`.
-const SCALAR: DeviceStruct = DeviceStruct(&[wide("pointer"), wide("batch_stride")]);
-
-/// `SeedView`.
-const SEED: DeviceStruct = DeviceStruct(&[wide("pointer"), wide("stride"), wide("seed"), wide("offset")]);
-
-/// `DigitAxis`. It follows a view and counts its batches.
-pub(crate) const BATCHES: DeviceStruct = DeviceStruct(&[
-    wide("batch_lower_stride"),
-    wide("batch_upper_stride"),
-    wide("batch_extent"),
-    wide("batch_magic"),
-    wide("batch_shift"),
-]);
 
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,10 +81,11 @@ impl FieldType {
         }
     }
 
-    /// The fields of a view; `None` for a single value. Fields that place rows or count batches follow them.
+    /// The fields of a view; `None` for a single value. Fields that count batches follow them.
     pub(crate) const fn view(self) -> Option<&'static DeviceStruct> {
         match self {
-            Self::Tensor(_) | Self::Scattered(_) => Some(&TENSOR),
+            Self::Tensor(_) => Some(&TENSOR),
+            Self::Scattered(_) => Some(&SCATTERED),
             Self::Digits(_) => Some(&DIGITS),
             Self::Vector(_) => Some(&VECTOR),
             Self::DigitsVector(_) => Some(&DIGITS_VECTOR),
@@ -151,12 +98,22 @@ impl FieldType {
         }
     }
 
+    /// The axes of a view, without its batch's.
+    pub(crate) const fn axes(self) -> usize {
+        match self {
+            Self::Digits(_) => 4,
+            Self::Tensor(_) | Self::Scattered(_) | Self::DigitsVector(_) => 2,
+            Self::Vector(_) | Self::Seed => 1,
+            Self::Batches(view, element) => view.of_one(element).axes(),
+            _ => 0,
+        }
+    }
+
     /// Size in bytes.
     pub(crate) const fn size(self) -> usize {
         match (self, self.view()) {
-            (Self::Scattered(_), Some(view)) => view.bytes() + ROW_INDEX.bytes(),
-            (Self::Batches(..), Some(view)) => view.bytes() + BATCHES.bytes(),
-            (_, Some(view)) => view.bytes(),
+            (Self::Batches(..), Some(view)) => view.bytes(1) + BATCHES.bytes(1),
+            (_, Some(view)) => view.bytes(1),
             (Self::Host(element), None) => element.size(),
             (_, None) => 8,
         }

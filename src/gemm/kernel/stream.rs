@@ -65,13 +65,6 @@ impl Stream {
         begin(cluster)..begin(cluster + 1)
     }
 
-    /// The numbers that the kernels use, for units of `k_tiles` k-tiles (one, if nothing is multiplied): the units that
-    /// are cut, the k-tiles per unit, the least k-tiles per share, and how many of the first shares have one more.
-    pub(crate) fn numbers(streamed: usize, k_tiles: usize, clusters: usize) -> [usize; 4] {
-        let (line, clusters) = (streamed * k_tiles, clusters.max(1));
-        [streamed, k_tiles, line / clusters, line % clusters]
-    }
-
     /// The parts that a cluster computes, in its order: the last part of its share comes first. A part that another
     /// cluster waits for therefore never comes after a part that waits itself.
     #[must_use]

@@ -272,20 +272,6 @@ impl Problem {
         }
     }
 
-    /// The row tiles of a product; of groups the most that there can be, in rows of `together` tiles each. At least one for
-    /// each.
-    pub(crate) const fn row_tiles(&self, tile_m: usize, together: usize) -> usize {
-        let rows = tile_m * together;
-        let of_each = self.m.div_ceil(rows);
-        match self.reading.grouping() {
-            None | Some(Grouping::Depth) if self.m == 0 => 1,
-            None | Some(Grouping::Depth) => self.m.div_ceil(tile_m),
-            // Each has at most one that is not full.
-            Some(Grouping::Shared) => (self.m / rows + self.batch) * together,
-            Some(Grouping::Padded) => (if of_each == 0 { 1 } else { of_each }) * self.batch * together,
-        }
-    }
-
     /// Whether the product has no elements or no terms.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -1,18 +1,18 @@
 //! The bytes of an epilogue's arguments, as its kernel takes them.
 
 use epilogue_runtime::DeviceTensor;
-use smallvec::{SmallVec, smallvec};
 
+use super::numbers::entry_stride;
 use super::workspace::{Places, WorkspaceAddresses};
 use crate::evt::ValidTree;
 use crate::gemm::emit::arguments::EpilogueArguments;
 use crate::gemm::emit::text::Emitted;
-use crate::gemm::kernel::device_struct::{DeviceValue, Filler, GROUPS, ROW_INDEX};
-use crate::gemm::kernel::digits::axis_words;
+use crate::gemm::kernel::filler::Filler;
+use crate::gemm::kernel::formula::{Axis, Evaluation, Given, Quantity, Scope};
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameter_bytes::ParameterBytes;
-use crate::gemm::kernel::parameters::{BATCHES, BatchView, FieldType};
-use crate::gemm::problem::bounds::{Bounds, BoundsForm};
+use crate::gemm::kernel::parameters::FieldType;
+use crate::gemm::kernel::structs::BATCHES;
 use crate::gemm::problem::digits::BatchAxes;
 use crate::gemm::problem::placing::Scattered;
 use crate::{Argument, ElementType};
@@ -69,7 +69,7 @@ impl Fill<'_> {
             for (name, suffix) in [(&place.input, ""), (&place.output, if place.input.is_some() { ".out" } else { "" })]
             {
                 if let Some(field) = name.as_ref().and_then(|name| emitted.layout.field(name)) {
-                    self.put(Filler { bytes, at: at + field.offset }, field.ty, (i, argument), (suffix, &site));
+                    self.put(bytes, at + field.offset, field.ty, (i, argument), (suffix, &site));
                 }
             }
         }
@@ -78,161 +78,127 @@ impl Fill<'_> {
     /// One argument, by its index; `suffix` distinguishes its written from its read view.
     fn put(
         &self,
-        mut to: Filler<'_>,
+        bytes: &mut ParameterBytes,
+        at: usize,
         ty: FieldType,
         (i, argument): (usize, &Argument<'_>),
         (suffix, site): (&str, &impl Fn(usize) -> usize),
     ) {
         let name = || format!("arguments.{}{suffix}", self.tree.argument_names().nth(i).unwrap_or_default());
-        let tensor = match (argument, ty.view()) {
-            (Argument::Scalar(value), _) => {
+        let held = match argument {
+            Argument::Scalar(value) => {
                 return match ty {
-                    FieldType::Host(ElementType::F64) => to.bytes.put_scalar(to.at, &value.to_le_bytes(), i, name),
+                    FieldType::Host(ElementType::F64) => bytes.put_scalar(at, &value.to_le_bytes(), i, name),
                     #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
-                    _ => to.bytes.put_scalar(to.at, &(*value as f32).to_le_bytes(), i, name),
+                    _ => bytes.put_scalar(at, &(*value as f32).to_le_bytes(), i, name),
                 };
             }
-            // It is in no memory.
-            (&Argument::Seed(seed, start), Some(view)) => return to.put(view, &name, [0, 0, seed, start]),
-            (&Argument::Seed(..), None) => return,
-            (Argument::Input(tensor), _) => *tensor,
-            (Argument::Output(tensor), _) => &**tensor,
+            &Argument::Seed(seed, offset) => Held::Seed { seed, offset },
+            Argument::Input(tensor) => Held::Tensor(tensor),
+            Argument::Output(tensor) => Held::Tensor(tensor),
         };
         let Some(view) = ty.view() else { return };
-        let address = DeviceValue::address(Memory::Argument(i), tensor.device_address());
-        let words = self.words(ty, tensor).into_iter().map(DeviceValue::from);
-        to.put(view, &name, std::iter::once(address).chain(words));
-        match (ty, self.scattered) {
-            (FieldType::Batches(view, _), _) => to.put(&BATCHES, &name, batch_words(tensor, view)),
-            (FieldType::Scattered(_), Some(scattered)) => {
-                let index = index_values(Memory::Places, scattered.index, [tensor.shape()[0], site(i)]);
-                to.put(&ROW_INDEX, &|| name() + ".places", index);
-            }
-            _ => {}
+        let places = self.scattered.map(|scattered| (scattered.index, site(i)));
+        let numbers = ArgumentNumbers { fill: self, held, axes: ty.axes(), place: i, places };
+        let mut to = Filler { bytes, at, values: &Evaluation::new(&numbers), accumulators: 1 };
+        let scope = Scope { of: Memory::Argument(i), arguments: &[] };
+        to.put(view, &name, scope);
+        if let FieldType::Batches(..) = ty {
+            to.put(&BATCHES, &name, scope);
+        }
+    }
+}
+
+/// Where an argument's values are.
+#[derive(Clone, Copy)]
+enum Held<'a> {
+    Tensor(&'a DeviceTensor),
+    /// In no memory.
+    Seed {
+        seed: u64,
+        offset: u64,
+    },
+}
+
+/// What formulas of a view are given by an argument.
+struct ArgumentNumbers<'a> {
+    fill: &'a Fill<'a>,
+    held: Held<'a>,
+    /// The axes of the view, without its batch's.
+    axes: usize,
+    /// The argument's index.
+    place: usize,
+    /// The index that places the rows, and the number under which a wrong one is noted.
+    places: Option<(&'a DeviceTensor, usize)>,
+}
+
+impl Given for ArgumentNumbers<'_> {
+    fn quantity(&self, quantity: Quantity, of: Memory) -> i64 {
+        match (self.held, quantity, of) {
+            (Held::Seed { seed, .. }, Quantity::Seed, _) => seed.cast_signed(),
+            (Held::Seed { offset, .. }, Quantity::Offset, _) => offset.cast_signed(),
+            (_, Quantity::Stride(_), Memory::Places) => self.places.map_or(0, |(index, _)| entry_stride(index) as i64),
+            (_, Quantity::Site, _) => self.places.map_or(0, |(_, site)| site as i64),
+            (Held::Tensor(tensor), Quantity::Limit, _) => tensor.shape().first().map_or(0, |rows| *rows as i64),
+            (Held::Tensor(tensor), ..) => self.of_tensor(tensor, quantity),
+            (Held::Seed { .. }, ..) => 0,
         }
     }
 
-    /// The numbers of a view, behind its pointer.
-    fn words(&self, ty: FieldType, tensor: &DeviceTensor) -> SmallVec<[u64; 12]> {
-        match ty {
-            FieldType::Tensor(_) | FieldType::Scattered(_) => {
-                let [batch, row, column] = strides(tensor, 2);
-                smallvec![batch, row, column, u64::from(self.is_vectorised(tensor))]
-            }
-            FieldType::Digits(_) => self.digit_words(tensor).into(),
-            FieldType::DigitsVector(_) => {
-                let (batch, extents, strides) = digit_axes(tensor, 2);
-                let axis = axis_words(extents[1], [strides[1], strides[0]]);
-                std::iter::once(one_stride(batch)).chain(axis).collect()
-            }
-            FieldType::Vector(_) => {
-                let [batch, _, stride] = strides(tensor, 1);
-                smallvec![batch, stride]
-            }
-            FieldType::Scalar(_) => smallvec![strides(tensor, 0)[0]],
-            FieldType::Seed => smallvec![strides(tensor, 1)[2]],
-            FieldType::Batches(view, element) => self.words(view.of_one(element), tensor),
-            FieldType::Host(_)
-            | FieldType::Partials(_)
-            | FieldType::IndexedPartials(..)
-            | FieldType::StatePartials(_)
-            | FieldType::Counters => smallvec![],
+    fn address(&self, of: Memory) -> Option<(Memory, u64, u64)> {
+        match (self.held, of) {
+            (_, Memory::Places) => self.places.map(|(index, _)| (of, index.device_address(), 0)),
+            (Held::Tensor(tensor), _) => Some((Memory::Argument(self.place), tensor.device_address(), 0)),
+            (Held::Seed { .. }, _) => None,
+        }
+    }
+}
+
+impl ArgumentNumbers<'_> {
+    fn of_tensor(&self, tensor: &DeviceTensor, quantity: Quantity) -> i64 {
+        let batch = BatchAxes::of(tensor, self.axes);
+        let strides = tensor.strides();
+        // Counted from the last axis.
+        let stride = |from_last: usize| strides.iter().rev().nth(from_last).map_or(0, |stride| *stride as i64);
+        let extent = |from_last: usize| tensor.shape().iter().rev().nth(from_last).map_or(1, |extent| *extent as i64);
+        match (quantity, batch) {
+            // Batches of two digits are counted beside the view.
+            (Quantity::Stride(Axis::Batch), BatchAxes::One(stride)) => stride as i64,
+            (Quantity::Stride(Axis::Row), _) => stride(1),
+            (Quantity::Stride(Axis::Column | Axis::Entry), _) => stride(0),
+            (Quantity::Lower(Axis::Row), _) => stride(2),
+            (Quantity::Upper(Axis::Row), _) => stride(3),
+            (Quantity::Extent(Axis::Row), _) => extent(2),
+            (Quantity::Lower(Axis::Column | Axis::Entry), _) => stride(0),
+            (Quantity::Upper(Axis::Column | Axis::Entry), _) => stride(1),
+            (Quantity::Extent(Axis::Column | Axis::Entry), _) => extent(0),
+            // One digit is the upper one of two.
+            (Quantity::Upper(Axis::Batch), BatchAxes::One(stride)) => stride as i64,
+            (Quantity::Extent(Axis::Batch), BatchAxes::One(_)) => 1,
+            (Quantity::Lower(Axis::Batch), BatchAxes::Digits { strides: [lower, _], .. }) => lower as i64,
+            (Quantity::Upper(Axis::Batch), BatchAxes::Digits { strides: [_, upper], .. }) => upper as i64,
+            (Quantity::Extent(Axis::Batch), BatchAxes::Digits { extent, .. }) => extent as i64,
+            (Quantity::Vectorised, _) => self.is_vectorised(tensor, batch).into(),
+            _ => 0,
         }
     }
 
-    /// `DigitsView` of digits.cuh, without its pointer.
-    fn digit_words(&self, tensor: &DeviceTensor) -> [u64; 12] {
-        let size = tensor.element_type().size();
-        let width = (self.neighbours * size).min(16);
-        let (batch, extents, strides) = digit_axes(tensor, 4);
+    /// Whether rows of a matrix may be accessed in whole vectors: columns are contiguous, and every row begins at a multiple of
+    /// the access width. A lane's columns must also not go beyond a lower digit.
+    fn is_vectorised(&self, tensor: &DeviceTensor, batch: BatchAxes) -> bool {
+        let (size, neighbours) = (tensor.element_type().size(), self.fill.neighbours);
+        let width = (neighbours * size).min(16);
+        let front = tensor.rank() - self.axes;
+        let (extents, strides) = (&tensor.shape()[front..], &tensor.strides()[front..]);
         let aligned =
             |stride: isize, extent: usize| extent <= 1 || (stride.unsigned_abs() * size).is_multiple_of(width);
-        // A lane's columns must also not go beyond the lower digit.
-        let whole = extents[2] <= 1 || extents[3].is_multiple_of(self.neighbours);
-        let vectorised = (strides[3] == 1 || extents[3] <= 1)
+        let has_digits = self.axes == 4;
+        let (last, rows) = (self.axes - 1, strides.iter().zip(extents).take(self.axes - 1));
+        let whole = !has_digits || extents[2] <= 1 || extents[3].is_multiple_of(neighbours);
+        (strides[last] == 1 || (has_digits && extents[last] <= 1))
             && whole
             && tensor.device_address().is_multiple_of(width as u64)
-            && batch.strides().all(|stride| aligned(stride, self.batch))
-            && strides[..3].iter().zip(extents).all(|(stride, extent)| aligned(*stride, *extent));
-        let mut words = [0; 12];
-        words[0] = one_stride(batch);
-        words[1..6].copy_from_slice(&axis_words(extents[1], [strides[1], strides[0]]));
-        words[6..11].copy_from_slice(&axis_words(extents[3], [strides[3], strides[2]]));
-        words[11] = u64::from(vectorised);
-        words
+            && batch.strides().all(|stride| aligned(stride, self.fill.batch))
+            && rows.into_iter().all(|(stride, extent)| aligned(*stride, *extent))
     }
-
-    /// Whether rows of a tensor may be accessed in whole vectors: columns are contiguous, and every row begins at a
-    /// multiple of the access width.
-    fn is_vectorised(&self, tensor: &DeviceTensor) -> bool {
-        let size = tensor.element_type().size();
-        let width = (self.neighbours * size).min(16);
-        let [_, row, column] = strides(tensor, 2);
-        let extents = &tensor.shape()[tensor.rank() - 2..];
-        let aligned = |stride: u64, extent: usize| extent <= 1 || (stride as usize * size).is_multiple_of(width);
-        column == 1
-            && tensor.device_address().is_multiple_of(width as u64)
-            && aligned(row, extents[0])
-            && BatchAxes::of(tensor, 2).strides().all(|stride| aligned(stride as u64, self.batch))
-    }
-}
-
-/// `OfBatches::batches` of batches.cuh.
-fn batch_words(tensor: &DeviceTensor, view: BatchView) -> [u64; 5] {
-    let own = match view {
-        BatchView::Tensor | BatchView::DigitsVector => 2,
-        BatchView::Digits => 4,
-        BatchView::Vector => 1,
-        BatchView::Scalar => 0,
-    };
-    match BatchAxes::of(tensor, own) {
-        BatchAxes::One(stride) => axis_words(1, [0, stride]),
-        BatchAxes::Digits { extent, strides } => axis_words(extent, strides),
-    }
-}
-
-/// The batch stride of a view; none if its batches are counted beside it.
-const fn one_stride(batch: BatchAxes) -> u64 {
-    match batch {
-        BatchAxes::One(stride) => stride as u64,
-        BatchAxes::Digits { .. } => 0,
-    }
-}
-
-/// The batches, and the extents and strides of the `own` axes behind them.
-fn digit_axes(tensor: &DeviceTensor, own: usize) -> (BatchAxes, &[usize], &[isize]) {
-    let front = tensor.rank() - own;
-    (BatchAxes::of(tensor, own), &tensor.shape()[front..], &tensor.strides()[front..])
-}
-
-/// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch's.
-fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
-    let given = tensor.strides();
-    let front = given.len().saturating_sub(rank);
-    let mut strides = [one_stride(BatchAxes::of(tensor, rank)), 0, 0];
-    for (to, from) in strides[3 - rank..].iter_mut().zip(&given[front..]) {
-        *to = *from as u64;
-    }
-    strides
-}
-
-/// The bounds of `groups` groups.
-pub(crate) fn put_groups(to: &mut Filler<'_>, Bounds { tensor, form, .. }: Bounds<'_>, groups: usize) {
-    let form = match form {
-        BoundsForm::Offsets => 0,
-        BoundsForm::Ends => 1,
-        BoundsForm::Counts => 2,
-    };
-    let address = DeviceValue::address(Memory::Bounds, tensor.device_address());
-    to.put(&GROUPS, &|| "groups".to_owned(), [address, stride(tensor), groups.into(), form.into()]);
-}
-
-/// `RowIndex`: an index, and how many rows there are beside the number under which wrong ones are noted.
-pub(crate) fn index_values(memory: Memory, index: &DeviceTensor, [limit, site]: [usize; 2]) -> [DeviceValue; 4] {
-    [DeviceValue::address(memory, index.device_address()), stride(index), limit.into(), site.into()]
-}
-
-/// The stride of a list.
-fn stride(list: &DeviceTensor) -> DeviceValue {
-    list.strides().first().copied().unwrap_or(0).into()
 }

@@ -12,13 +12,16 @@ use crate::evt::{BroadcastClass, PartBinding, Pass, PhasePart, Phases, Slot, Val
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::ArgumentViews;
-use crate::gemm::kernel::device_struct::{Filler, PROBLEM};
+use crate::gemm::kernel::filler::Filler;
+use crate::gemm::kernel::formula::{Evaluation, Scope};
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::parameters::PARAMETER_LIMIT;
+use crate::gemm::kernel::structs::LATER;
+use crate::gemm::kernel::tiles::Tiled;
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::placing::Scattered;
-use crate::gemm::problem::{Error, Problem};
+use crate::gemm::problem::{Error, MAX_EXTENT, Problem};
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -97,7 +100,7 @@ impl LaterKernel {
         workspaces: &Pool<Workspace>,
         stream: &Stream,
     ) -> Result<Prepared, Error> {
-        let grid = Grid::of_tiles(problem, tiles(tree, problem))?;
+        let grid = Grid::of_tiles(problem, tiled(tree, problem).tiles())?;
         let places = Places::of(tree, &self.emitted.arguments, problem, &grid, (0, 0));
         let workspace = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(workspace) => workspace,
@@ -120,9 +123,9 @@ impl LaterKernel {
             return Ok(());
         }
         let mut bytes = ParameterBytes::new(LATER_COMMON_BYTES + self.emitted.argument_bytes());
-        // Nothing is multiplied.
-        let extents = [problem.m, problem.n, 0, problem.batch, grid.tiles_m, grid.tiles_n, 1, 0];
-        Filler { bytes: &mut bytes, at: 0 }.put(&PROBLEM, &String::new, extents);
+        let numbers = tiled(tree, problem);
+        let mut to = Filler { bytes: &mut bytes, at: 0, values: &Evaluation::new(&numbers), accumulators: 1 };
+        to.put(&LATER, &String::new, Scope::PRODUCT);
         let fill = Fill { tree, arguments, scattered, batch: problem.batch, neighbours: self.key.vector() };
         fill.put_all(&mut bytes, LATER_COMMON_BYTES, &self.emitted, places, workspace.addresses());
         let bytes = bytes.into_bytes();
@@ -157,14 +160,15 @@ impl Prepared {
     }
 }
 
-/// Tiles down and across. Vectors are stored by the tiles of the first column, or row, of them.
-fn tiles(tree: &ValidTree, problem: &Problem) -> (usize, usize) {
+/// The product, of which nothing is multiplied, in tiles. Vectors are stored by the tiles of the first column, or row, of
+/// them; if there is nothing else, such a tile has all columns, or rows.
+fn tiled<'p>(tree: &ValidTree, problem: &'p Problem) -> Tiled<'p> {
     let (tile_m, tile_n) = LaterKey::TILE;
     let stores = |class: BroadcastClass| tree.stores().any(|(_, output)| output.class == class);
     let all = stores(BroadcastClass::Tensor) || tree.reductions().next().is_some();
-    let down = if all || stores(BroadcastClass::ColumnVector) { problem.m.div_ceil(tile_m) } else { 1 };
-    let across = if all || stores(BroadcastClass::RowVector) { problem.n.div_ceil(tile_n) } else { 1 };
-    (down.max(1), across.max(1))
+    let rows = if all || stores(BroadcastClass::ColumnVector) { tile_m } else { MAX_EXTENT };
+    let columns = if all || stores(BroadcastClass::RowVector) { tile_n } else { MAX_EXTENT };
+    Tiled::of(problem, (rows, columns), (1, 1))
 }
 
 /// A [`LaterKernel`] that a device keeps: it holds no handle of the device.

@@ -1,12 +1,15 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
 use super::fill::Fill;
+use super::numbers::LaunchNumbers;
 use super::patches::images;
 use super::scales::Scales;
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
-use crate::gemm::kernel::device_struct::DeviceValue;
-use crate::gemm::kernel::launch::{LaunchDescription, Memory};
+use crate::gemm::kernel::device_struct::Part;
+use crate::gemm::kernel::filler::Filler;
+use crate::gemm::kernel::formula::{Evaluation, Scope};
+use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::parameters::PARAMETER_LIMIT;
 use crate::gemm::problem::patches::Patches;
@@ -108,10 +111,26 @@ impl KernelRun<'_> {
         })
     }
 
-    /// The kernel's parameter: what every kernel of its family takes, followed by the emitted `Arguments`.
+    /// The kernel's parameter: tensor maps, the parts that its key names, and the emitted `Arguments`.
+    ///
+    /// # Errors
+    /// [`Error::TooManyArguments`]; those of tensor maps.
     fn parameter(&self, filling: &Filling<'_>) -> Result<ParameterBytes, Error> {
-        let key = self.variant.key.of_family();
-        let (mut bytes, at) = key.parameter(self, filling)?;
+        let (key, accumulators) = (self.variant.key.of_family(), self.b.len());
+        let (maps, parts) = (key.map_bytes(self)?, key.parts());
+        let at = maps.len() + Part::bytes(&parts, accumulators);
+        let size = (at + self.variant.emitted.argument_bytes()).next_multiple_of(key.parameter_alignment());
+        if size > PARAMETER_LIMIT {
+            return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
+        }
+        let mut bytes = (filling.room)(size);
+        bytes.put_maps(0, &maps);
+        let numbers = LaunchNumbers::of(self, filling, key.own_quantities(self)?);
+        let values = &Evaluation::new(&numbers);
+        let mut to = Filler { bytes: &mut bytes, at: maps.len(), values, accumulators };
+        for part in &parts {
+            to.put(part.fields, &String::new, Scope::PRODUCT);
+        }
         let (tree, batch, arguments) = (self.tree, self.problem.batch, (self.arguments, self.of_tail));
         Fill { tree, arguments, scattered: self.scattered, batch, neighbours: key.neighbours() }.put_all(
             &mut bytes,
@@ -123,51 +142,16 @@ impl KernelRun<'_> {
         Ok(bytes)
     }
 
-    /// The bytes for `common` bytes and the arguments, in a structure of the given alignment.
-    ///
-    /// # Errors
-    /// [`Error::TooManyArguments`].
-    pub(crate) fn room(&self, common: usize, alignment: usize, filling: &Filling<'_>) -> Result<ParameterBytes, Error> {
-        let size = (common + self.variant.emitted.argument_bytes()).next_multiple_of(alignment);
-        if size > PARAMETER_LIMIT {
-            return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
-        }
-        Ok((filling.room)(size))
-    }
-
-    /// A and the kernel's B: whose memory, its name, and how it lies.
-    pub(crate) fn operands(&self) -> impl Iterator<Item = (Memory, OperandView)> {
-        let of_b = |(i, b)| (self.memory_of_b(i), OperandView::of_b(b));
+    /// A and the kernel's B, as they lie.
+    pub(crate) fn operands(&self) -> impl Iterator<Item = OperandView> {
         let patches = self.reading.patches();
         let of_a = patches.map_or_else(|| OperandView::of_a(self.a), |patches| images(self.a, &patches));
-        std::iter::once((Memory::A, of_a)).chain(self.b.iter().enumerate().map(of_b))
-    }
-
-    pub(crate) fn memory_of_b(&self, i: usize) -> Memory {
-        Memory::B(self.accumulator(i))
-    }
-
-    pub(crate) fn scales_of_b(&self, i: usize) -> Memory {
-        Memory::ScalesOfB(self.accumulator(i))
+        std::iter::once(of_a).chain(self.b.iter().map(OperandView::of_b))
     }
 
     /// The accumulator of the kernel's B of this place.
-    fn accumulator(&self, i: usize) -> usize {
+    pub(crate) fn accumulator(&self, i: usize) -> usize {
         self.tree.live_accumulators().nth(i).unwrap_or(0)
-    }
-
-    /// `Problem`. `Problem::check_extents` keeps extents below 2^31, `Grid::of` the numbers of tiles.
-    pub(crate) fn extents(&self, grid: &Grid) -> [i32; 8] {
-        let Problem { m, n, k, batch, .. } = self.problem;
-        // A tree without an accumulator, or an empty product, multiplies nothing.
-        let k = if self.tree.multiplies() && m > 0 && n > 0 { k } else { 0 };
-        let extents = [m, n, k, batch, grid.tiles_m, grid.tiles_n, grid.splits, grid.k_per_split];
-        extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX))
-    }
-
-    /// The number of k-tiles in a whole tile, each `tile_k` deep; at least one.
-    pub(crate) fn blocks_of_k(&self, grid: &Grid, tile_k: usize) -> usize {
-        usize::try_from(self.extents(grid)[2]).unwrap_or(0).div_ceil(tile_k).max(1)
     }
 }
 
@@ -178,19 +162,4 @@ pub(crate) fn accessed<'a>(argument: &'a Argument<'_>) -> Option<KernelArgument<
         Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
         Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
     }
-}
-
-pub(crate) fn operand_name(of: Memory) -> String {
-    match of {
-        // Most epilogues have one accumulator.
-        Memory::B(0) => "b".to_owned(),
-        Memory::B(i) => format!("b{i}"),
-        _ => "a".to_owned(),
-    }
-}
-
-/// Where the sums of split-K and their counters are.
-pub(crate) fn sums(places: &Places, workspace: WorkspaceAddresses) -> [DeviceValue; 2] {
-    let sums = DeviceValue::Address(Memory::Scratch, workspace.scratch, places.split_k_sums as u64);
-    [sums, DeviceValue::address(Memory::Counters, workspace.counters)]
 }

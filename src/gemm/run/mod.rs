@@ -9,6 +9,7 @@ pub(crate) mod images;
 pub(crate) mod later;
 pub(crate) mod launch;
 pub(crate) mod merged;
+pub(crate) mod numbers;
 pub(crate) mod patches;
 pub(crate) mod picked;
 pub(crate) mod repack;

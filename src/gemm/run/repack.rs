@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Site, Source, Stream};
 
-use super::fill::{index_values, put_groups};
+use super::numbers::{entry_stride, form};
 use crate::device;
 use crate::evt::MAX_ACCUMULATORS;
-use crate::gemm::kernel::device_struct::{DeviceStruct, Filler, GROUPS, ROW_INDEX, narrow, wide};
+use crate::gemm::kernel::device_struct::DeviceStruct;
+use crate::gemm::kernel::filler::Filler;
+use crate::gemm::kernel::formula::{Axis, Evaluation, Given, Quantity, Scope};
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::loading::Multiplied;
 use crate::gemm::kernel::parameter_bytes::ParameterBytes;
+use crate::gemm::kernel::structs::{COPY, ROW_COPY, STRUCTS};
 use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, Major, OperandView};
@@ -40,20 +43,6 @@ struct CopyKey {
 
 /// `epilogue::repack::THREADS`.
 const THREADS: u32 = 256;
-/// `epilogue::repack::Parameters`; behind it, in `RowParameters`, an index and bounds.
-const PARAMETERS: DeviceStruct = DeviceStruct(&[
-    wide("source"),
-    wide("destination"),
-    wide("source_batch"),
-    wide("source_row"),
-    wide("source_column"),
-    wide("batch_words"),
-    wide("row_words"),
-    narrow("rows"),
-    narrow("columns"),
-    narrow("batches"),
-    narrow("unused"),
-]);
 /// The blocks that a multiprocessor can run at once (2048 threads); each copies one tile after another.
 const BLOCKS_AT_ONCE: usize = 2048 / THREADS as usize;
 
@@ -86,7 +75,7 @@ impl CopyKey {
              const __grid_constant__ epilogue::repack::{parameters} parameters) {{\n    \
              epilogue::repack::{call}(parameters);\n}}\n",
             env!("CARGO_PKG_VERSION"),
-            device::inlined(&[header])
+            device::inlined_with(&[header], &|name| DeviceStruct::find(STRUCTS, name).map(DeviceStruct::cuda))
         );
         let mut source = Source::new("repack.cu", symbol, code);
         if reading == Reading::Rows {
@@ -206,21 +195,61 @@ impl MatrixCopy {
         picked: Option<Picked<'_>>,
         groups: Option<(Bounds<'_>, usize)>,
     ) -> Vec<u8> {
-        let of_rows = if self.picked.is_some() { ROW_INDEX.bytes() + GROUPS.bytes() } else { 0 };
-        let mut bytes = ParameterBytes::new(PARAMETERS.bytes() + of_rows);
-        let mut to = Filler { bytes: &mut bytes, at: 0 };
-        let words = |elements: usize| (elements * self.size / 4) as u64;
-        let [batch, row, column] = self.source.map(|stride| (stride * self.size) as u64);
-        let addresses = [source, destination, batch, row, column, words(self.rows * self.pitch), words(self.pitch)];
-        let extents = [self.rows, self.columns, self.batches].map(|extent| extent as u64);
-        to.put(&PARAMETERS, &String::new, addresses.into_iter().chain(extents));
-        if let (Some(limit), Some(Picked { index })) = (self.picked, picked) {
-            to.put(&ROW_INDEX, &String::new, index_values(Memory::Index, index, [limit, 0]));
-            if let Some((bounds, groups)) = groups {
-                put_groups(&mut to, bounds, groups);
-            }
+        let of_rows = if self.picked.is_some() { ROW_COPY.bytes(1) } else { 0 };
+        let mut bytes = ParameterBytes::new(COPY.bytes(1) + of_rows);
+        let numbers = CopyNumbers { copy: self, source, destination, picked, groups };
+        let mut to = Filler { bytes: &mut bytes, at: 0, values: &Evaluation::new(&numbers), accumulators: 1 };
+        to.put(&COPY, &String::new, Scope::PRODUCT);
+        if self.picked.is_some() {
+            to.put(&ROW_COPY, &String::new, Scope::PRODUCT);
         }
         bytes.into_bytes()
+    }
+}
+
+/// What formulas of a copy's parameter are given: the source is A, the copy is scratch memory.
+struct CopyNumbers<'a> {
+    copy: &'a MatrixCopy,
+    source: u64,
+    destination: u64,
+    picked: Option<Picked<'a>>,
+    /// Bounds, and how many groups there are.
+    groups: Option<(Bounds<'a>, usize)>,
+}
+
+impl Given for CopyNumbers<'_> {
+    fn quantity(&self, quantity: Quantity, of: Memory) -> i64 {
+        let MatrixCopy { size, batches, rows, columns, source: [batch, row, column], pitch, picked } = *self.copy;
+        let number = match (quantity, of) {
+            (Quantity::Stride(_), Memory::Index) => return self.picked.map_or(0, |of| entry_stride(of.index) as i64),
+            (Quantity::Stride(_), Memory::Bounds) => {
+                return self.groups.map_or(0, |(bounds, _)| entry_stride(bounds.tensor) as i64);
+            }
+            (Quantity::Form, _) => return self.groups.map_or(0, |(bounds, _)| form(bounds)),
+            (Quantity::Batch, Memory::Bounds) => self.groups.map_or(0, |(_, groups)| groups),
+            (Quantity::Batch, _) => batches,
+            (Quantity::Limit, _) => picked.unwrap_or(0),
+            (Quantity::Rows, _) => rows,
+            (Quantity::Columns, _) => columns,
+            (Quantity::SourceBytes(Axis::Batch), _) => batch * size,
+            (Quantity::SourceBytes(Axis::Row), _) => row * size,
+            (Quantity::SourceBytes(_), _) => column * size,
+            (Quantity::Words(Axis::Batch), _) => rows * pitch * size / 4,
+            (Quantity::Words(_), _) => pitch * size / 4,
+            _ => 0,
+        };
+        number as i64
+    }
+
+    fn address(&self, of: Memory) -> Option<(Memory, u64, u64)> {
+        let base = match of {
+            Memory::A => self.source,
+            Memory::Scratch => self.destination,
+            Memory::Index => self.picked?.index.device_address(),
+            Memory::Bounds => self.groups?.0.tensor.device_address(),
+            _ => return None,
+        };
+        Some((of, base, 0))
     }
 }
 

@@ -8,8 +8,9 @@ use crate::evt::Phases;
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::families::KernelKey;
+use crate::gemm::kernel::tiles::Tiled;
 use crate::gemm::kernel::{ArgumentViews, SplitK};
-use crate::gemm::problem::Error;
+use crate::gemm::problem::{Error, Problem};
 
 /// A compiled kernel with what its launch needs.
 #[derive(Clone, Debug)]
@@ -58,6 +59,12 @@ impl Variant {
             shape: *shape,
             persistent_blocks: *persistent_blocks,
         })
+    }
+
+    /// A product, and the tiles that the kernel cuts it into.
+    pub(crate) fn tiled<'p>(&self, problem: &'p Problem) -> Tiled<'p> {
+        let ((m, n), key) = (self.key.tile(), self.key.of_family());
+        Tiled { problem, tile: [m, n, key.tile_k()], cluster: key.cluster(), splits: self.split_k.splits() }
     }
 
     /// Bytes of one place for a tile's sums in the workspace.

@@ -8,6 +8,7 @@ use crate::evt::{Axis, ValidTree};
 use crate::gemm::emit::arguments::{EpilogueArguments, ReductionGroup};
 use crate::gemm::kernel::SplitK;
 use crate::gemm::kernel::stream::Stream;
+use crate::gemm::kernel::tiles::Tiled;
 use crate::gemm::problem::{Error, Problem};
 
 /// The most blocks along the x axis of a grid (CUDA C++ Programming Guide, "Technical Specifications").
@@ -36,8 +37,6 @@ pub(crate) struct Grid {
     /// Places for the rows of a column of tiles: groups have whole tiles of them.
     pub(crate) rows: usize,
     pub(crate) tiles_n: usize,
-    pub(crate) splits: usize,
-    pub(crate) k_per_split: usize,
     /// Stream-K: the number of units that are cut along K.
     pub(crate) streamed: usize,
     /// The number of blocks.
@@ -48,14 +47,10 @@ impl Grid {
     /// # Errors
     /// [`Error::TooManyBlocks`].
     pub(crate) fn of(problem: &Problem, variant: &Variant) -> Result<Self, Error> {
-        // At least one tile, which writes the reductions' identities if the matrix is empty.
-        let (tile_m, tile_n) = variant.key.tile();
-        let (cluster_m, cluster_n) = variant.key.of_family().cluster();
-        let tiles_m = problem.row_tiles(tile_m, cluster_m);
+        let tiled = variant.tiled(problem);
+        let Tiled { tile: [tile_m, _, tile_k], cluster: (cluster_m, cluster_n), splits, .. } = tiled;
+        let (tiles_m, tiles_n) = tiled.tiles();
         let batch = if problem.reading.divides_rows() { 1 } else { problem.batch };
-        let tiles_n = problem.n.div_ceil(tile_n).max(1);
-        let splits = variant.split_k.splits();
-        let tile_k = variant.key.tile_k();
         let (clusters_m, clusters_n) = (tiles_m.div_ceil(cluster_m), tiles_n.div_ceil(cluster_n));
         let cluster = cluster_m * cluster_n;
         let units = clusters_m as u128 * clusters_n as u128 * batch as u128 * splits as u128;
@@ -65,12 +60,11 @@ impl Grid {
         if blocks > limit {
             return Err(Error::TooManyBlocks { blocks, limit });
         }
-        let k_per_split = problem.k.div_ceil(tile_k).div_ceil(splits).max(1) * tile_k;
         // The blocks of a persistent kernel take one unit after another.
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let at_once = variant.persistent_blocks.unwrap_or(u32::MAX);
         let rows = if problem.reading.divides_rows() { tiles_m * tile_m } else { problem.m };
-        let whole = Self { tiles_m, rows, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
+        let whole = Self { tiles_m, rows, tiles_n, streamed: 0, blocks: blocks.min(at_once) };
         if variant.split_k != SplitK::Stream {
             return Ok(whole);
         }
@@ -88,7 +82,7 @@ impl Grid {
         let blocks = tiles_m as u128 * tiles_n as u128 * problem.batch as u128;
         match u32::try_from(blocks) {
             Ok(fits) if blocks <= MAX_BLOCKS => {
-                Ok(Self { tiles_m, rows: problem.m, tiles_n, splits: 1, k_per_split: 0, streamed: 0, blocks: fits })
+                Ok(Self { tiles_m, rows: problem.m, tiles_n, streamed: 0, blocks: fits })
             }
             _ => Err(Error::TooManyBlocks { blocks, limit: MAX_BLOCKS }),
         }
@@ -101,7 +95,6 @@ impl Grid {
 
 /// The layout of the workspace: byte offsets from the start of the scratch memory or of the counters.
 pub(crate) struct Places {
-    pub(crate) split_k_sums: usize,
     pub(crate) partials: Vec<usize>,
     pub(crate) scratch_bytes: usize,
     pub(crate) counters: Vec<usize>,
@@ -135,7 +128,7 @@ impl Places {
         (sum_bytes, counter_count): (usize, usize),
     ) -> Self {
         let (partials, counters) = (Vec::new(), Vec::new());
-        let mut places = Self { split_k_sums: 0, partials, scratch_bytes: sum_bytes, counters, counter_count };
+        let mut places = Self { partials, scratch_bytes: sum_bytes, counters, counter_count };
         let real = tree.real().element().size();
         for (output, _) in &arguments.partials {
             let reduction = tree.outputs()[*output].reduction();

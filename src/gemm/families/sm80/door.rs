@@ -1,6 +1,7 @@
 //! This family's answers.
 
 use epilogue_runtime::{Arch, Device, Kernel, Launch};
+use smallvec::SmallVec;
 
 use super::kernel::{Instruction, PARAMETER_ALIGNMENT, Sm80Key, Tile};
 use super::{emit, model, run};
@@ -10,7 +11,7 @@ use crate::evt::{Computation, ValidTree};
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::families::family::{Family, FamilyKey};
 use crate::gemm::families::list::{KernelKey, Pins};
-use crate::gemm::kernel::parameter_bytes::ParameterBytes;
+use crate::gemm::kernel::device_struct::Part;
 use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::machine::Machine;
@@ -18,7 +19,6 @@ use crate::gemm::model::offer::Offer;
 use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
-use crate::gemm::run::launch::{Filling, KernelRun};
 use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// The family.
@@ -186,8 +186,8 @@ impl FamilyKey for Sm80Key {
         PARAMETER_ALIGNMENT
     }
 
-    fn parameter(&self, run: &KernelRun<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
-        run::parameter(self, run, filling)
+    fn parts(&self) -> SmallVec<[&'static Part; 4]> {
+        self.parts()
     }
 
     fn check_patches(&self, patches: &Patches) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! This family's answers.
 
 use epilogue_runtime::{Arch, Device, Kernel, Launch};
+use smallvec::SmallVec;
 
 use super::kernel::shared::{sum_bytes, table_bytes};
 use super::kernel::supported::{UNALIGNED_PICKS, supports};
@@ -10,18 +11,18 @@ use crate::ElementType;
 use crate::evt::reference::Multiplication;
 use crate::evt::{Computation, ValidTree};
 use crate::gemm::emit::text::Emitted;
-use crate::gemm::families::family::{Family, FamilyKey};
+use crate::gemm::families::family::{Family, FamilyKey, OwnQuantities};
 use crate::gemm::families::list::{KernelKey, Pins};
+use crate::gemm::kernel::device_struct::Part;
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
-use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::offer::Offer;
 use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
-use crate::gemm::run::launch::{Filling, KernelRun};
+use crate::gemm::run::launch::KernelRun;
 use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// The family.
@@ -208,8 +209,16 @@ impl FamilyKey for Sm90Key {
         PARAMETER_ALIGNMENT
     }
 
-    fn parameter(&self, run: &KernelRun<'_>, filling: &Filling<'_>) -> Result<(ParameterBytes, usize), Error> {
-        run::parameter(self, run, filling)
+    fn parts(&self) -> SmallVec<[&'static Part; 4]> {
+        self.parts()
+    }
+
+    fn own_quantities(&self, run: &KernelRun<'_>) -> Result<OwnQuantities, Error> {
+        run::own_quantities(self, run)
+    }
+
+    fn map_bytes(&self, run: &KernelRun<'_>) -> Result<Vec<u8>, Error> {
+        run::map_bytes(self, run)
     }
 
     fn maps(&self, run: &KernelRun<'_>) -> Vec<MapDescription> {

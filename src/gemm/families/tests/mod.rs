@@ -5,19 +5,35 @@ pub(crate) mod toy;
 use epilogue_runtime::{Arch, Device, Output, testing};
 
 use super::sm80::kernel::{Instruction, Sm80Key, Tile};
-use super::{FAMILIES, KernelKey};
+use super::{FAMILIES, KernelKey, sm80, sm90};
 use crate::ElementType::{self, BF16, F8E4M3, F8E5M2, F32};
+use crate::device;
 use crate::evt::{BroadcastClass, ParameterClass, Phases, Prices, TreeBuilder, Types};
 use crate::expr::Op;
 use crate::gemm::Builder;
 use crate::gemm::emit::emit;
 use crate::gemm::emit::symbol::symbol;
+use crate::gemm::kernel::device_struct::DeviceStruct;
+use crate::gemm::kernel::structs::STRUCTS;
 use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitKind};
 use crate::gemm::problem::{Arithmetic, Formats, Major, OperandLayout};
 
 #[test]
 fn families_are_listed_from_the_oldest() {
     assert!(FAMILIES.iter().map(|family| family.arch().capability()).is_sorted());
+}
+
+/// No struct that the host fills lacks its description in a family's kernels.
+#[test]
+fn every_struct_of_a_header_is_described() {
+    for (folder, own) in [("sm80/", sm80::kernel::structs::STRUCTS), ("sm90/", sm90::kernel::structs::STRUCTS)] {
+        let structs = [own, STRUCTS].concat();
+        let mut paths = device::paths();
+        paths.retain(|path| path.starts_with(folder) || !path.contains('/'));
+        let text = device::inlined_with(&paths, &|name| DeviceStruct::find(&structs, name).map(DeviceStruct::cuda));
+        let left: Vec<&str> = text.lines().filter(|line| line.starts_with("#include")).collect();
+        assert!(left.is_empty(), "{folder}: {left:?}");
+    }
 }
 
 /// Digits of an argument, and of its batch, change the type of its field, the headers, and what copies its boxes, and nothing

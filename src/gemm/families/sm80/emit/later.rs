@@ -6,6 +6,7 @@ use crate::expr::cuda::element_name;
 use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::rows::RowVisitor;
 use crate::gemm::emit::text::{Emitted, KernelText};
+use crate::gemm::families::sm80::kernel::structs::STRUCTS;
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 
@@ -20,7 +21,7 @@ pub(crate) fn emit(
     let (name, file) = (tree.name(), tree.file());
     let mut kernel = KernelText::new(format!("{name}_phase_{phase}.cu"), of, key.fast_math, views);
     let comment = format!("Phase {phase} of the epilogue `{name}` ({file}), after its product.");
-    kernel.begin(&[&comment], &FamilyHeaders::of(&["sm80/later.cuh"]));
+    kernel.begin(&[&comment], &FamilyHeaders::of(&["sm80/later.cuh"], STRUCTS));
     let ((tile_m, tile_n), (warp_m, warp_n)) = (LaterKey::TILE, key.warp());
     writeln! { kernel.code, "
         struct Config {{

@@ -8,8 +8,10 @@ use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::rows::RowVisitor;
 use crate::gemm::emit::text::{Emitted, KernelText};
+use crate::gemm::families::sm80::kernel::structs::STRUCTS;
 use crate::gemm::families::sm80::kernel::{Sm80Key, Tile};
-use crate::gemm::kernel::{ArgumentViews, PatchKind, ReadingShape, SplitKind};
+use crate::gemm::kernel::device_struct::Part;
+use crate::gemm::kernel::{ArgumentViews, SplitKind};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// The family in device code.
@@ -19,35 +21,24 @@ const NAMESPACE: &str = "sm80";
 pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews), symbol: &str) -> Emitted {
     let tree = of.tree;
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
-    let (header, common, gemm) = match key.reading {
-        ReadingShape::Rows | ReadingShape::Picked => ("sm80/gemm.cuh", "Common<Config>", "gemm"),
-        ReadingShape::Groups(Divided::Rows) | ReadingShape::PickedGroups => {
-            ("sm80/groups.cuh", "GroupCommon<Config>", "group_gemm")
-        }
-        ReadingShape::Groups(Divided::Depth) => ("sm80/groups.cuh", "GroupCommon<Config>", "depth_gemm"),
-        ReadingShape::Patches(patches) => match patches.kind {
-            PatchKind::Row => ("sm80/patches.cuh", "PatchCommon<Config>", "gemm"),
-            PatchKind::Transposed => ("sm80/transposed_patches.cuh", "TransposedPatchCommon<Config>", "gemm"),
-            PatchKind::Dilated => ("sm80/gradient_patches.cuh", "GradientPatchCommon<Config>", "gemm"),
-        },
+    let parts = key.parts();
+    let common = Part::cuda(&parts, key.accumulators);
+    let gemm = match key.reading.divided() {
+        None => "gemm",
+        Some(Divided::Rows) => "group_gemm",
+        Some(Divided::Depth) => "depth_gemm",
     };
-    let (mut family, mut common) = (vec![header], format!("sm80::{common}"));
-    if key.reading.is_picked() {
-        family.push("sm80/picked.cuh");
-        common = format!("sm80::PickedCommon<{common}>");
-    }
-    if key.formats.are_scaled() {
-        family.push("sm80/scaled.cuh");
-        common = format!("ScaledCommon<{common}, {}>", key.accumulators);
-    }
     let (name, file, instruction, tile) = (tree.name(), tree.file(), key.instruction, key.tile);
     kernel.begin(
         &[&format!("GEMM with the epilogue `{name}` ({file})."), &format!("{instruction}; {tile}.")],
-        &FamilyHeaders::of(&family),
+        &FamilyHeaders::of(&parts.iter().map(|part| part.header).collect::<Vec<_>>(), STRUCTS),
     );
     configuration(&mut kernel.code, key);
     kernel.definitions();
-    kernel.parameters(&format!("{common} common;"), &format!("sizeof({common}) == {}", key.common_bytes()));
+    kernel.parameters(
+        &format!("{common} common;"),
+        &format!("sizeof({common}) == {}", Part::bytes(&parts, key.accumulators)),
+    );
     if key.reading.divided() != Some(Divided::Depth) {
         needed::specialisation(&mut kernel.code, tree);
     }

@@ -4,10 +4,8 @@ use std::fmt;
 
 use super::instruction::Instruction;
 use super::tile::Tile;
-use super::{DIVISORS, PATCHES, common_bytes};
-use crate::gemm::kernel::device_struct::{GROUPS, OPERAND, ROW_INDEX};
 use crate::gemm::kernel::split_k::SplitKind;
-use crate::gemm::kernel::{PatchKind, PatchShape, ReadingShape};
+use crate::gemm::kernel::{PatchKind, ReadingShape};
 use crate::gemm::problem::{Formats, OperandLayout};
 
 /// Description from which a kernel of the family for sm_80 and later is generated.
@@ -40,20 +38,6 @@ pub struct Sm80Key {
 }
 
 impl Sm80Key {
-    /// Size of what is the same for every epilogue in the kernel's parameter.
-    pub(crate) const fn common_bytes(&self) -> usize {
-        let of_reading = match self.reading {
-            ReadingShape::Rows => 0,
-            ReadingShape::Picked => ROW_INDEX.bytes(),
-            ReadingShape::Groups(_) => GROUPS.bytes(),
-            ReadingShape::PickedGroups => GROUPS.bytes() + ROW_INDEX.bytes(),
-            ReadingShape::Patches(PatchShape { kind: PatchKind::Row, .. }) => PATCHES.bytes(),
-            ReadingShape::Patches(_) => PATCHES.bytes() + DIVISORS.bytes(),
-        };
-        let scales = if self.formats.are_scaled() { OPERAND.bytes() * (1 + self.accumulators) } else { 0 };
-        common_bytes(self.accumulators) + of_reading + scales
-    }
-
     /// Bytes of the table of a tile's rows, of an A whose rows are patches.
     pub(crate) const fn patch_row_bytes(rows: usize) -> usize {
         16 * rows

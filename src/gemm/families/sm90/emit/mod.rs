@@ -14,8 +14,10 @@ use crate::evt::Computation;
 use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::text::{Emitted, KernelText};
+use crate::gemm::families::sm90::kernel::structs::STRUCTS;
 use crate::gemm::families::sm90::kernel::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
-use crate::gemm::kernel::{ArgumentViews, ReadingShape};
+use crate::gemm::kernel::ArgumentViews;
+use crate::gemm::kernel::device_struct::Part;
 use crate::gemm::problem::Divided;
 
 /// Writes a kernel.
@@ -24,27 +26,15 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     let traffic = Traffic::of(tree, key.direct);
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
     let (name, file) = (tree.name(), tree.file());
-    let (header, common) = match key.reading {
-        ReadingShape::Rows | ReadingShape::Picked => ("sm90/gemm.cuh", "Common"),
-        ReadingShape::Groups(Divided::Rows) | ReadingShape::PickedGroups => ("sm90/groups.cuh", "GroupCommon"),
-        ReadingShape::Groups(Divided::Depth) => ("sm90/depth.cuh", "DepthCommon"),
-        ReadingShape::Patches(_) if key.reading.is_transposed() => ("sm90/transposed_patches.cuh", "PatchCommon"),
-        ReadingShape::Patches(_) => ("sm90/patches.cuh", "PatchCommon"),
-    };
-    let (mut family, mut common) = (vec![header], format!("sm90::{common}"));
+    let parts = key.parts();
+    let (common, bytes) = (Part::cuda(&parts, key.accumulators), Part::bytes(&parts, key.accumulators));
+    let mut family: Vec<&str> = parts.iter().map(|part| part.header).collect();
     if key.instruction.converts_b() {
-        family.push("sm90/mixed.cuh");
-    }
-    if key.reading.is_picked() {
-        family.push("sm90/picked.cuh");
-        common = format!("sm90::PickedCommon<{common}>");
-    }
-    if key.formats.are_scaled() {
-        family.push("sm90/scaled.cuh");
-        common = format!("ScaledCommon<{common}, {}>", key.accumulators);
+        family.insert(1, "sm90/mixed.cuh");
     }
     let headers = FamilyHeaders {
         kernel: &family,
+        structs: STRUCTS,
         random: Some("sm90/random.cuh"),
         bits: Some("sm90/bits.cuh"),
         digits: Some("sm90/digits.cuh"),
@@ -100,11 +90,11 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     kernel.definitions();
     let maps = traffic.maps(key).len();
     let of_tail = kernel.tail.as_ref().map_or(0, |tail| tail.epilogue.arguments.layout.size());
-    let bytes = 128 * maps + key.common_bytes() + kernel.epilogue.arguments.layout.size() + of_tail;
-    let bytes = bytes.next_multiple_of(PARAMETER_ALIGNMENT);
+    let whole = 128 * maps + bytes + kernel.epilogue.arguments.layout.size() + of_tail;
+    let whole = whole.next_multiple_of(PARAMETER_ALIGNMENT);
     kernel.parameters(
         &format!("sm90::TensorMap maps[{maps}];\n{common} common;"),
-        &format!("sizeof({common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
+        &format!("sizeof({common}) == {bytes} && sizeof(Parameters) == {whole}"),
     );
     if key.reading.divided() != Some(Divided::Depth) {
         needed::specialisation(&mut kernel.code, tree);

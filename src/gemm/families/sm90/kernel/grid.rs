@@ -1,7 +1,7 @@
 //! How tiles are assigned to blocks: the host's side of `src/device/sm90/scheduler.cuh`.
 
 use super::key::{Cluster, Raster, Sm90Key};
-use crate::gemm::kernel::stream::Stream;
+use crate::gemm::kernel::tiles::Tiled;
 use crate::gemm::problem::{Divided, Problem};
 
 /// The work of one launch: clusters of tiles, in all batches and all splits of K.
@@ -34,66 +34,17 @@ pub struct Turn {
     pub tile_n: usize,
 }
 
-/// Divides numbers below 2^31 as the kernels do, by a multiplication and a shift.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Divisor {
-    multiplier: u32,
-    shift: u32,
-}
-
-impl Divisor {
-    /// `divisor` must be below 2^31. 0 is taken as 1: nothing is divided by it.
-    pub(crate) fn of(divisor: usize) -> Self {
-        let divisor = (divisor as u64).max(1);
-        let shift = divisor.next_power_of_two().trailing_zeros();
-        Self { multiplier: (1_u64 << (31 + shift)).div_ceil(divisor) as u32, shift }
-    }
-
-    /// As kernels take it.
-    pub(crate) const fn words(self) -> [i32; 2] {
-        [self.multiplier as i32, self.shift as i32]
-    }
-}
-
 impl Units {
-    /// `sm90::Deal`, from which the kernel finds its units without a division. The first `streamed` units, of
-    /// `k_tiles` k-tiles each, are cut among this many clusters of blocks. All numbers are below 2^31, as those of
-    /// launches are.
-    pub(crate) fn deal(&self, streamed: usize, k_tiles: usize, clusters: usize) -> [i32; 18] {
-        let (m, n) = self.clusters();
-        let (along, across) = if self.raster.along_n { (n, m) } else { (m, n) };
-        let group_units = self.raster.group.min(along) * across;
-        let [streamed, k_tiles, share, longer] = Stream::numbers(streamed, k_tiles, clusters);
-        let numbers = [m * n * self.batch * self.splits, streamed, k_tiles, share, longer, group_units];
-        let divisors = [m * n * self.batch, m * n, group_units, self.raster.group, along % self.raster.group, k_tiles];
-        let mut words = [0; 18];
-        for (word, number) in words.iter_mut().zip(numbers) {
-            *word = i32::try_from(number).unwrap_or(i32::MAX);
-        }
-        for (pair, divisor) in words[6..].chunks_exact_mut(2).zip(divisors) {
-            pair.copy_from_slice(&Divisor::of(divisor).words());
-        }
-        words
-    }
-
     /// The work of a kernel on a problem. For groups of rows it is the most that there can be, and every row of clusters
     /// is a product of the batch.
     #[must_use]
     pub fn of(key: &Sm90Key, problem: &Problem, splits: usize) -> Self {
-        let (tile_m, tile_n) = key.product_tile();
-        let tiles_m = problem.row_tiles(tile_m, key.cluster.m);
+        let (tiles_m, tiles_n) = Tiled::of(problem, key.product_tile(), (key.cluster.m, key.cluster.n)).tiles();
         let (tiles_m, batch) = match problem.reading.divided() {
             Some(Divided::Rows) => (key.cluster.m, tiles_m / key.cluster.m),
             None | Some(Divided::Depth) => (tiles_m, problem.batch),
         };
-        Self {
-            tiles_m,
-            tiles_n: problem.n.div_ceil(tile_n).max(1),
-            batch,
-            splits,
-            cluster: key.cluster,
-            raster: key.raster,
-        }
+        Self { tiles_m, tiles_n, batch, splits, cluster: key.cluster, raster: key.raster }
     }
 
     /// Clusters of tiles of one product, along M and along N.
@@ -140,6 +91,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::gemm::families::sm90::kernel::structs::DEAL;
+    use crate::gemm::kernel::filler::Filler;
+    use crate::gemm::kernel::formula::{Evaluation, Given, Quantity, Scope};
+    use crate::gemm::kernel::launch::Memory;
+    use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 
     proptest! {
         /// For any shape, cluster, group and number of blocks, every tile of every batch and split is computed by
@@ -182,13 +138,44 @@ mod tests {
     }
 
     /// A quotient as `Divisor::quotient` of the kernels computes it.
-    fn quotient(words: &[i32], x: usize) -> usize {
-        let [multiplier, shift] = [words[0] as u32, words[1] as u32];
-        ((2 * x as u64 * u64::from(multiplier)) >> 32 >> shift) as usize
+    fn quotient(words: &[u32], x: usize) -> usize {
+        ((2 * x as u64 * u64::from(words[0])) >> 32 >> words[1]) as usize
+    }
+
+    /// `sm90::Deal` of units, word by word.
+    fn deal(units: &Units) -> Vec<u32> {
+        let mut bytes = ParameterBytes::new(DEAL.bytes(1));
+        let mut to = Filler { bytes: &mut bytes, at: 0, values: &Evaluation::new(units), accumulators: 1 };
+        to.put(&DEAL, &String::new, Scope::PRODUCT);
+        let bytes = bytes.into_bytes();
+        bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("4 bytes"))).collect()
+    }
+
+    /// Tiles of one row and column, whose clusters are the units.
+    impl Given for Units {
+        fn quantity(&self, quantity: Quantity, _of: Memory) -> i64 {
+            let number = match quantity {
+                Quantity::M => self.tiles_m,
+                Quantity::N => self.tiles_n,
+                Quantity::Batch => self.batch,
+                Quantity::Splits => self.splits,
+                Quantity::ClusterM => self.cluster.m,
+                Quantity::ClusterN => self.cluster.n,
+                Quantity::RasterGroup => self.raster.group,
+                Quantity::RasterAlongN => self.raster.along_n.into(),
+                Quantity::TileM | Quantity::TileN => 1,
+                _ => 0,
+            };
+            number as i64
+        }
+
+        fn address(&self, _of: Memory) -> Option<(Memory, u64, u64)> {
+            None
+        }
     }
 
     /// The value that `Scheduler::work` computes from the host's numbers.
-    fn turn_of(units: &Units, deal: &[i32; 18], unit: usize, rank: usize) -> Turn {
+    fn turn_of(units: &Units, deal: &[u32], unit: usize, rank: usize) -> Turn {
         let (m, n) = units.clusters();
         let along = if units.raster.along_n { n } else { m };
         let split = quotient(&deal[6..], unit);
@@ -207,37 +194,7 @@ mod tests {
     }
 
     proptest! {
-        /// There are never more row tiles than a launch counts on, whatever the groups; nor does it count on many more.
-        #[test]
-        fn groups_fit_the_launch(
-            counts in prop::collection::vec(0usize..700, 1..20),
-            none in 0usize..300,
-            tile_m in prop::sample::select(vec![8usize, 64, 128]),
-            together in 1usize..4,
-        ) {
-            let rows = tile_m * together;
-            let used = counts.iter().map(|count| count.div_ceil(rows).max(1)).sum::<usize>() * together;
-            let (all, most) = (counts.iter().sum::<usize>() + none, counts.iter().max().copied().unwrap_or(0));
-            let shared = Problem::new(all, 8, 8).in_groups(counts.len()).row_tiles(tile_m, together);
-            let padded = Problem::new(most, 8, 8).in_padded_groups(counts.len()).row_tiles(tile_m, together);
-            prop_assert!(used <= shared && used <= padded, "{used} of {shared} or {padded}");
-            prop_assert!(shared <= used + (counts.len() + none.div_ceil(rows)) * together);
-            prop_assert_eq!(Problem::new(all, 8, 8).row_tiles(tile_m, together), all.div_ceil(tile_m).max(1));
-        }
-
-        /// Division with the host's numbers is exact, up to the largest number that is divided.
-        #[test]
-        fn divisors_divide(divisor in 1usize..1 << 31, x in 0usize..1 << 31, bits in 0u32..31) {
-            for (divisor, x) in [(divisor, x), (divisor >> bits, x), (divisor, x >> bits), (divisor, (1 << 31) - 1)] {
-                let divisor = divisor.max(1);
-                let words = Divisor::of(divisor).words();
-                for x in [x, x / divisor * divisor, (x / divisor * divisor).saturating_sub(1)] {
-                    prop_assert_eq!(quotient(&words, x), x / divisor, "{} by {}", x, divisor);
-                }
-            }
-        }
-
-        /// The kernel finds the same turns as the host.
+        /// The kernel finds the same turns as the host, from the numbers that formulas give it.
         #[test]
         fn units_are_dealt_without_divisions(
             tiles in (1usize..40, 1usize..40),
@@ -250,7 +207,7 @@ mod tests {
             let cluster = Cluster { m: cluster.0, n: cluster.1 };
             let (tiles_m, tiles_n) = tiles;
             let units = Units { tiles_m, tiles_n, batch, splits, cluster, raster: Raster { group, along_n } };
-            let deal = units.deal(0, 1, 1);
+            let deal = deal(&units);
             prop_assert_eq!(deal[0] as u128, units.count());
             for unit in 0..deal[0] as usize {
                 let rank = unit % cluster.blocks();

@@ -4,8 +4,6 @@ use std::fmt;
 
 use super::instruction::Wgmma;
 use super::tile::Tile;
-use super::{COMMON, PATCHES, PICKED_ROWS};
-use crate::gemm::kernel::device_struct::{GROUPS, OPERAND};
 use crate::gemm::kernel::finish::Within;
 use crate::gemm::kernel::shape::ReadingShape;
 use crate::gemm::kernel::split_k::SplitKind;
@@ -144,19 +142,6 @@ pub struct Sm90Key {
 }
 
 impl Sm90Key {
-    /// Size of what is the same for every epilogue in the kernel's parameter, without tensor maps.
-    pub(crate) const fn common_bytes(&self) -> usize {
-        let of_reading = match self.reading {
-            ReadingShape::Rows => 0,
-            ReadingShape::Picked => PICKED_ROWS.bytes(),
-            ReadingShape::Groups(_) => GROUPS.bytes(),
-            ReadingShape::PickedGroups => GROUPS.bytes() + PICKED_ROWS.bytes(),
-            ReadingShape::Patches(_) => PATCHES.bytes(),
-        };
-        let scales = if self.formats.are_scaled() { OPERAND.bytes() * (1 + self.accumulators) } else { 0 };
-        COMMON.bytes() + of_reading + scales
-    }
-
     /// Channels in a box of patches.
     pub(crate) const fn box_channels(&self) -> usize {
         128 / self.instruction.sizes().0

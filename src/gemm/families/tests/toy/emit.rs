@@ -1,6 +1,7 @@
 //! The text of a kernel.
 
-use super::key::ToyKey;
+use super::key::{COMMON, ToyKey};
+use crate::device;
 use crate::evt::Computation;
 use crate::expr::cuda::element_name;
 use crate::gemm::emit::arguments::FamilyHeaders;
@@ -13,8 +14,9 @@ pub(super) fn emit(of: &Computation<'_>, (key, views): (&ToyKey, ArgumentViews),
     let tree = of.tree;
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
     let comment = format!("GEMM by plain FMA with the epilogue `{}` ({}).", tree.name(), tree.file());
-    kernel.begin(&[&comment], &FamilyHeaders::of(&["sm80/reduce.cuh", "sweep.cuh", "views.cuh"]));
-    kernel.code.verbatim(include_str!("gemm.cuh"));
+    let headers = FamilyHeaders::of(&["sm80/reduce.cuh", "sweep.cuh", "views.cuh"], &[&COMMON]);
+    kernel.begin(&[&comment], &headers);
+    kernel.code.verbatim(&device::with_fields(include_str!("gemm.cuh"), "", &|name| headers.fields(name)));
     let ((tile_m, tile_n), (warp_m, warp_n)) = (ToyKey::TILE, ToyKey::WARP);
     writeln! { kernel.code, "
         struct Config {{
@@ -33,8 +35,8 @@ pub(super) fn emit(of: &Computation<'_>, (key, views): (&ToyKey, ArgumentViews),
         vector = ToyKey::VECTOR
     }
     kernel.definitions();
-    let size = format!("sizeof(toy::Common<Config>) == {}", key.common_bytes());
-    kernel.parameters("toy::Common<Config> common;", &size);
+    let size = COMMON.bytes(key.accumulators);
+    kernel.parameters("toy::Common<Config> common;", &format!("sizeof(toy::Common<Config>) == {size}"));
     RowVisitor::write(&mut kernel.code, "toy", &kernel.epilogue, kernel.tail.as_ref(), false);
     kernel.finish(symbol, &ToyKey::THREADS.to_string(), "toy::gemm<epilogue::Config, epilogue::Visitor>")
 }

@@ -16,17 +16,13 @@ using sm80::Work;
 
 // An operand in memory; strides in elements. `outer` is the stride along M or N.
 struct Operand {
-    const void* pointer;
-    index_t outer;
-    index_t k;
-    index_t batch;
+#include "Operand.fields"
 };
 
 // What every kernel of this family needs; the epilogue's own arguments follow it in the kernel's parameter.
 template <class Config>
 struct Common {
-    Operand a, b[Config::ACCUMULATORS];
-    Problem problem;
+#include "ToyCommon.fields"
 };
 
 template <class Accumulator, class Element>

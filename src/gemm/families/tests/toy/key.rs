@@ -3,6 +3,7 @@
 use std::fmt;
 
 use epilogue_runtime::{Device, Kernel, Launch};
+use smallvec::{SmallVec, smallvec};
 
 use super::family::Toy;
 use super::{emit, run};
@@ -12,16 +13,27 @@ use crate::evt::{Computation, ValidTree};
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::families::KernelKey;
 use crate::gemm::families::family::{Family, FamilyKey};
-use crate::gemm::kernel::device_struct::{OPERAND, PROBLEM};
-use crate::gemm::kernel::parameter_bytes::ParameterBytes;
+use crate::gemm::kernel::device_struct::{DeviceStruct, Part, inner};
+use crate::gemm::kernel::launch::Memory;
+use crate::gemm::kernel::structs::{OPERAND, PROBLEM};
 use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within};
 use crate::gemm::model::candidate::Candidate;
 use crate::gemm::model::machine::Machine;
 use crate::gemm::model::offer::Offer;
 use crate::gemm::model::repacking::Repacking;
 use crate::gemm::problem::{Left, Major, OperandLayout, OperandView, Problem, Reading};
-use crate::gemm::run::launch::{Filling, KernelRun};
 use crate::gemm::run::sought::{Sought, WantedKernel};
+
+/// What a kernel takes in front of the epilogue's arguments.
+pub(super) const COMMON: DeviceStruct = DeviceStruct {
+    name: "ToyCommon",
+    fields: &[
+        inner("Operand", "a", &OPERAND).of(Memory::A),
+        inner("Operand", "b", &OPERAND).of(Memory::B(0)).of_each_b("Config::ACCUMULATORS", "b#"),
+        inner("Problem", "problem", &PROBLEM),
+    ],
+};
+const PART: Part = Part { header: "", ty: "toy::Common<Config>", fields: &COMMON };
 
 /// Everything that a kernel of the toy family is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,11 +53,6 @@ impl ToyKey {
     pub(super) const THREADS: u32 = 64;
     /// Neighbouring columns of a lane.
     pub(super) const VECTOR: usize = 4;
-
-    /// Bytes in front of the epilogue's arguments.
-    pub(super) const fn common_bytes(&self) -> usize {
-        OPERAND.bytes() * (1 + self.accumulators) + PROBLEM.bytes()
-    }
 }
 
 impl fmt::Display for ToyKey {
@@ -132,12 +139,8 @@ impl FamilyKey for ToyKey {
         8
     }
 
-    fn parameter(
-        &self,
-        run: &KernelRun<'_>,
-        filling: &Filling<'_>,
-    ) -> Result<(ParameterBytes, usize), crate::gemm::Error> {
-        run::parameter(self, run, filling)
+    fn parts(&self) -> SmallVec<[&'static Part; 4]> {
+        smallvec![&PART]
     }
 
     fn serves(&self, problem: &Problem, _a: Left<'_>, _b: &[OperandView]) -> bool {

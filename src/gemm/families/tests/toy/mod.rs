@@ -18,8 +18,6 @@ use crate::evt::random::{self, Choices, Profile};
 use crate::evt::reference::encode;
 use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use crate::expr::Op;
-use crate::gemm::kernel::device_struct::OPERAND;
-use crate::gemm::kernel::device_struct::tests::check as check_struct;
 use crate::gemm::{Builder, Gemm, SplitK};
 use crate::{Argument, ops};
 
@@ -150,12 +148,6 @@ fn row_sums() -> Tree {
 /// Whether NVRTC is there.
 fn has_compiler(name: &str) -> bool {
     testing::compiler(name).is_some()
-}
-
-/// Its operand is as the host fills it.
-#[test]
-fn structs_are_as_the_header_declares_them() {
-    check_struct(include_str!("gemm.cuh"), "Operand", &OPERAND);
 }
 
 /// A plain product, a bias with GELU, and a row reduction; alone and in a batch; with edges along every extent.
