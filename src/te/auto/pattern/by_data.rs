@@ -131,11 +131,14 @@ impl RangeByData {
         };
         let axes: Vec<Axis> = compute.axes.iter().map(data).collect();
         let mut reduce_axes = Vec::with_capacity(reduce.axes.len());
-        for axis in &reduce.axes {
+        for (place, axis) in reduce.axes.iter().enumerate() {
             let none = || refused(&format!("{name}, whose axis {} has no range,", axis.name()));
             let Domain { min, extent } = axis.domain().ok_or_else(none)?;
             let (min, mut extent) = (rewritten.expression(&min)?, rewritten.expression(&extent)?);
-            if let Some((tensor, d)) = read_along(*axis, reduce)? {
+            // Each value of the last axis reads; one of an axis before it may have no values of the last.
+            let is_last = place + 1 == reduce.axes.len();
+            let along = if is_last { read_along(*axis, reduce)? } else { None };
+            if let Some((tensor, d)) = along {
                 // One value too many fails the run as all of them would, without their time.
                 let most = input_of(&mut rewritten.inputs, &tensor).shape().swap_remove(d);
                 extent = extent.greater(0).select((&extent - 1).min(most) + 1, 0);
