@@ -127,7 +127,9 @@ fn an_epilogue() {
                     .parameter(
                         "c",
                         ::epilogue::evt::ParameterClass::Tensor,
-                        ::core::option::Option::Some(<bf16 as ::epilogue::EpilogueElement>::ELEMENT),
+                        ::core::option::Option::Some(
+                            <bf16 as ::epilogue::EpilogueElement>::ELEMENT,
+                        ),
                     );
                 let v2 = builder
                     .at(4, 63)
@@ -333,7 +335,9 @@ fn the_closure_form() {
                             "d",
                             v2,
                             ::epilogue::evt::BroadcastClass::Tensor,
-                            ::core::option::Option::Some(<f16 as ::epilogue::EpilogueElement>::ELEMENT),
+                            ::core::option::Option::Some(
+                                <f16 as ::epilogue::EpilogueElement>::ELEMENT,
+                            ),
                         );
                     builder.finish()
                 }

@@ -12,6 +12,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("convert.cuh", include_str!("convert.cuh")),
     ("convert_8bit.cuh", include_str!("convert_8bit.cuh")),
     ("math.cuh", include_str!("math.cuh")),
+    ("arrival.cuh", include_str!("arrival.cuh")),
     ("collective.cuh", include_str!("collective.cuh")),
     ("status.cuh", include_str!("status.cuh")),
     ("te/arithmetic.cuh", include_str!("te/arithmetic.cuh")),

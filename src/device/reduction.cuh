@@ -11,28 +11,13 @@
 //   THREADS, thread(), sync()          the threads that take part, and their barrier.
 //   shared<T, ID, COUNT>()             COUNT places in shared memory, distinguished by ID.
 #pragma once
+#include "arrival.cuh"
 #include "collective.cuh"
 #include "convert.cuh"
 #include "group_rows.cuh"
 #include "views.cuh"
 
 namespace epilogue {
-
-// Whether this block is the last of `expected` to arrive at `counter`, which then is 0 again. What the others wrote
-// before they arrived is visible to every thread of the last.
-template <class Walk>
-__device__ __forceinline__ bool last_to_arrive(u32* counter, u32 expected) {
-    u32& arrived = *Walk::template shared<u32, -1, 1>();
-    Walk::sync();  // everyone's partials are written before the arrival
-    if (expected == 1) return true;
-    if (Walk::thread() == 0) {
-        const u32 before = atomic_add_acquire_release(counter, 1);
-        if (before == expected - 1) *counter = 0;  // nobody else of this launch looks; the next one comes after it
-        arrived = before;
-    }
-    Walk::sync();  // what thread 0 acquired is everyone's
-    return arrived == expected - 1;
-}
 
 // The rows of a tile: how many, how many warps share one, and where their values are among those of all tiles. Of groups,
 // a row tile's values lie together, since its first row may be any.

@@ -228,11 +228,11 @@ fn refusal(x: Expr) -> String {
 fn other_operands_are_refused() {
     let of = |element| te::placeholder_of(element, [4], "x").at([1]);
     let refused = |x: Expr, why: &str| assert_eq!(refusal(x), why);
-    refused(of(ElementType::F32) & 1.0, "`BitAnd` takes no operand of type f32");
-    refused(of(ElementType::F32) << 1.0, "`Shl` takes no operand of type f32");
-    refused(of(ElementType::F32).trunc_div(2.0), "`FloorDiv` takes no operand of type f32");
-    refused(!of(ElementType::F32), "`not` takes no operand of type f32");
-    refused(of(ElementType::U16).tan(), "`tan` takes no operand of type u16");
+    refused(of(ElementType::F32) & 1.0, "`BitAnd` takes no operand of type f32; convert it with `.cast(…)`");
+    refused(of(ElementType::F32) << 1.0, "`Shl` takes no operand of type f32; convert it with `.cast(…)`");
+    refused(of(ElementType::F32).trunc_div(2.0), "`FloorDiv` takes no operand of type f32; convert it with `.cast(…)`");
+    refused(!of(ElementType::F32), "`not` takes no operand of type f32; convert it with `.cast(…)`");
+    refused(of(ElementType::U16).tan(), "`tan` takes no operand of type u16; convert it with `.cast(…)`");
     for (element, literal) in [(ElementType::U64, -1i64), (ElementType::U32, 1 << 32), (ElementType::I16, 1 << 15)] {
         let x = of(element) + literal;
         assert!(

@@ -85,14 +85,16 @@ pub fn alternatives(names: &[&str]) -> String {
     }
 }
 
-/// The known name that is most similar to a misspelt one, if any is similar.
+/// The known name that is most similar to a misspelt one, if any is similar. Among equals it is one of the same length: letters are
+/// swapped more often than left out.
 pub fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written_lower = written.to_lowercase();
+    let length = written.chars().count();
     let (distance, best) = known
         .into_iter()
         .map(|name| (edit_distance(&written_lower, &name.to_lowercase()), name))
-        .min_by_key(|(distance, _)| *distance)?;
-    (distance <= written.chars().count() / 3).then_some(best)
+        .min_by_key(|(distance, name)| (*distance, name.chars().count().abs_diff(length)))?;
+    (distance <= length / 3).then_some(best)
 }
 
 /// The number of insertions, deletions, substitutions and swaps of neighbours between two words (optimal string
@@ -130,6 +132,7 @@ mod tests {
     fn only_similar_names_are_suggested() {
         assert_eq!(similar("bta", ["alpha", "beta"]), Some("beta"));
         assert_eq!(similar("add", ["Add", "Mul"]), Some("Add"));
+        assert_eq!(similar("tahn", ["tan", "tanh"]), Some("tanh"));
         assert_eq!(similar("gamma", ["alpha", "beta"]), None);
     }
 }

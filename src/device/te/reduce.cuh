@@ -26,7 +26,8 @@
 //   store(cursor, v, totals)
 //   fetch<FULL>, put<FULL>             with APPLY: read and store what every element and the totals give.
 #pragma once
-#include "../reduction.cuh"
+#include "../arrival.cuh"
+#include "../collective.cuh"
 #include "walk.cuh"
 
 namespace epilogue::te {

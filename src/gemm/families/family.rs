@@ -16,7 +16,7 @@ use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::SplitK;
 use crate::gemm::kernel::device_struct::Part;
 use crate::gemm::kernel::finish::Within;
-use crate::gemm::kernel::formula::Quantity;
+use crate::gemm::kernel::formula::OwnQuantities;
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
 use crate::gemm::kernel::settings::Switches;
@@ -28,11 +28,8 @@ use crate::gemm::model::offer::Offer;
 use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
-use crate::gemm::run::launch::KernelRun;
+use crate::gemm::run::kernel_run::KernelRun;
 use crate::gemm::run::sought::{Sought, WantedKernel};
-
-/// Quantities of a run that only one family's formulas have.
-pub(crate) type OwnQuantities = SmallVec<[(Quantity, i64); 7]>;
 
 /// A family of kernels, asked about a product.
 pub(crate) trait Family: Sync {

@@ -17,6 +17,8 @@
 
 use std::cell::Cell;
 
+use smallvec::SmallVec;
+
 use self::Operation::{Add, Divide, DivideUp, Least, Most, Multiply, Remainder};
 use super::launch::Memory;
 
@@ -235,6 +237,9 @@ impl Definition {
         }
     }
 }
+
+/// Quantities of a run that only one family's formulas have.
+pub(crate) type OwnQuantities = SmallVec<[(Quantity, i64); 7]>;
 
 /// What formulas are evaluated for.
 pub(crate) trait Given {

@@ -1,56 +1,23 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
+use std::sync::Arc;
+
+use epilogue_runtime::{KernelArgument, Launch, Stream};
+
 use super::fill::Fill;
+use super::kernel_run::{Filling, KernelRun};
 use super::numbers::LaunchNumbers;
-use super::patches::images;
 use super::scales::Scales;
-use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
+use crate::Argument;
 use crate::gemm::kernel::device_struct::Part;
 use crate::gemm::kernel::filler::Filler;
 use crate::gemm::kernel::formula::{Evaluation, Scope};
 use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::kernel::parameter_bytes::ParameterBytes;
 use crate::gemm::kernel::parameters::PARAMETER_LIMIT;
-use crate::gemm::problem::patches::Patches;
-use crate::gemm::problem::placing::Scattered;
-use crate::gemm::problem::reading::TensorReading;
-use crate::gemm::problem::{Error, OperandView, Problem};
-use std::sync::Arc;
-
-use epilogue_runtime::{DeviceTensor, KernelArgument, Launch, Stream};
-
-use crate::Argument;
-use crate::evt::ValidTree;
+use crate::gemm::problem::Error;
 use crate::pool::Pool;
-
-/// Values for the parameter of a launch, beside those of the run.
-pub(crate) struct Filling<'a> {
-    pub(crate) grid: &'a Grid,
-    pub(crate) places: &'a Places,
-    pub(crate) workspace: WorkspaceAddresses,
-    /// Makes room for this number of bytes.
-    pub(crate) room: &'a dyn Fn(usize) -> ParameterBytes,
-}
-
-/// One run of a kernel, with checked arguments.
-pub(crate) struct KernelRun<'a> {
-    pub(crate) tree: &'a ValidTree,
-    pub(crate) variant: &'a Arc<Variant>,
-    pub(crate) problem: Problem,
-    pub(crate) a: &'a DeviceTensor,
-    /// B of each live accumulator.
-    pub(crate) b: &'a [DeviceTensor],
-    pub(crate) arguments: &'a [Argument<'a>],
-    /// How A is read.
-    pub(crate) reading: TensorReading<'a, Patches>,
-    /// The scales of the operands' blocks.
-    pub(crate) scales: Option<Scales<'a>>,
-    /// The index that places the rows of outputs.
-    pub(crate) scattered: Option<Scattered<'a>>,
-    /// Arguments of the launch's tail.
-    pub(crate) of_tail: &'a [Argument<'a>],
-}
 
 impl KernelRun<'_> {
     /// Launches the kernel. The workspace is kept for the next run on the stream; after a failed launch it is dropped,
@@ -140,18 +107,6 @@ impl KernelRun<'_> {
             filling.workspace,
         );
         Ok(bytes)
-    }
-
-    /// A and the kernel's B, as they lie.
-    pub(crate) fn operands(&self) -> impl Iterator<Item = OperandView> {
-        let patches = self.reading.patches();
-        let of_a = patches.map_or_else(|| OperandView::of_a(self.a), |patches| images(self.a, &patches));
-        std::iter::once(of_a).chain(self.b.iter().map(OperandView::of_b))
-    }
-
-    /// The accumulator of the kernel's B of this place.
-    pub(crate) fn accumulator(&self, i: usize) -> usize {
-        self.tree.live_accumulators().nth(i).unwrap_or(0)
     }
 }
 

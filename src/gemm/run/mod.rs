@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod fill;
 pub(crate) mod groups;
 pub(crate) mod images;
+pub(crate) mod kernel_run;
 pub(crate) mod later;
 pub(crate) mod launch;
 pub(crate) mod merged;

@@ -3,9 +3,8 @@
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;
 
-use super::launch::{Filling, KernelRun};
-use crate::gemm::families::family::OwnQuantities;
-use crate::gemm::kernel::formula::{Axis, Given, Quantity};
+use super::kernel_run::{Filling, KernelRun};
+use crate::gemm::kernel::formula::{Axis, Given, OwnQuantities, Quantity};
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::tiles::Tiled;
 use crate::gemm::problem::OperandView;

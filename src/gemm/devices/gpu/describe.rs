@@ -6,7 +6,7 @@ use super::run::{copied_first, positioned};
 use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::problem::Error;
 use crate::gemm::problem::digits::has_batch_digits;
-use crate::gemm::run::launch::KernelRun;
+use crate::gemm::run::kernel_run::KernelRun;
 use crate::gemm::run::scales::Scales;
 
 impl Kernels {

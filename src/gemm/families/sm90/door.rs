@@ -11,9 +11,10 @@ use crate::ElementType;
 use crate::evt::reference::Multiplication;
 use crate::evt::{Computation, ValidTree};
 use crate::gemm::emit::text::Emitted;
-use crate::gemm::families::family::{Family, FamilyKey, OwnQuantities};
+use crate::gemm::families::family::{Family, FamilyKey};
 use crate::gemm::families::list::{KernelKey, Pins};
 use crate::gemm::kernel::device_struct::Part;
+use crate::gemm::kernel::formula::OwnQuantities;
 use crate::gemm::kernel::launch::MapDescription;
 use crate::gemm::kernel::loading::Loading;
 use crate::gemm::kernel::{ArgumentViews, ReadingShape, SplitK, Switches, Within};
@@ -22,7 +23,7 @@ use crate::gemm::model::machine::Machine;
 use crate::gemm::model::offer::Offer;
 use crate::gemm::model::selection::{LaunchedPart, Request, Selection};
 use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, OperandView, Problem};
-use crate::gemm::run::launch::KernelRun;
+use crate::gemm::run::kernel_run::KernelRun;
 use crate::gemm::run::sought::{Sought, WantedKernel};
 
 /// The family.

@@ -8,10 +8,10 @@ use epilogue_runtime::{Device, DeviceTensor, Kernel, Launch};
 use self::tensor_maps::{Tensors, is_batched};
 use super::kernel::{SharedMap, Sm90Key, Traffic};
 use crate::evt::ValidTree;
-use crate::gemm::families::family::OwnQuantities;
+use crate::gemm::kernel::formula::OwnQuantities;
 use crate::gemm::kernel::formula::Quantity;
 use crate::gemm::problem::Error;
-use crate::gemm::run::launch::KernelRun;
+use crate::gemm::run::kernel_run::KernelRun;
 
 /// The shape of a launch. Every kernel is persistent.
 pub(crate) fn shape(
