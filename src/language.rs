@@ -49,8 +49,8 @@
 //!
 //! `Tensor<f32>`, `RowVector<bf16>`, …: a type that implements [`Element`](crate::Element). If it is not written, a
 //! tensor or vector has the type of A; results of reductions, vectors computed from them, and scalars are f32, or f64 if A is
-//! f64. A gradient that a backward pass is given has the type of its output, and the gradient of a vector is f32 (or f64),
-//! as sums are.
+//! f64. A gradient that a backward pass is given has the type of its output. The gradient of a vector is f32 (or f64), as
+//! sums are.
 //!
 //! Loads widen, arithmetic is in f32 (f64 if A is f64), stores round to nearest even; integers and 8-bit floats saturate.
 //! `x.cast::<f16>()` rounds at that place. `Tensor<bool>` and vectors of `bool` hold truth values, one byte each: any

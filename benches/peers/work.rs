@@ -31,7 +31,7 @@ pub(crate) enum After {
     RowSums,
 }
 
-/// What is computed of every pair of a row of `x` and a row of `y`.
+/// A function of every pair of a row of `x` and a row of `y`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pairs {
     /// The sum of `|a - b|`.
@@ -103,7 +103,7 @@ pub(crate) enum Work {
         shape: [usize; 2],
         axis: usize,
     },
-    /// Of `x[m, k]` and `y[n, k]`.
+    /// A function of `x[m, k]` and `y[n, k]`.
     Pairs {
         of: Pairs,
         shape: [usize; 3],

@@ -120,8 +120,8 @@ fn append(path: &str, fields: Fields<'_>, seen: &mut BTreeSet<&'static str>, tex
     text.push_str(&with_fields(header, path, fields));
 }
 
-/// The text of the header at a path, without the headers that it includes and with the fields of its structs. What nobody
-/// describes stays an `#include`, which no compiler finds.
+/// The text of the header at a path, without the headers that it includes and with the fields of its structs. A struct
+/// that nobody describes stays an `#include`, which no compiler finds.
 pub(crate) fn with_fields(header: &str, path: &str, fields: Fields<'_>) -> String {
     let mut text = String::new();
     for line in header.lines() {
@@ -139,7 +139,7 @@ pub(crate) fn with_fields(header: &str, path: &str, fields: Fields<'_>) -> Strin
     text
 }
 
-/// What a line includes.
+/// The path that a line includes.
 fn included(line: &str) -> Option<&str> {
     line.strip_prefix("#include \"")?.strip_suffix('"')
 }

@@ -390,7 +390,7 @@ pub enum Mistake {
          it before or after the product, as a tensor expression"
     )]
     Element {
-        /// What has it.
+        /// The parameter or value that has it.
         what: String,
         /// The element type.
         element: ElementType,

@@ -26,7 +26,7 @@ use crate::te::auto::{Order, inlined, parts, read_type};
 use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::tensor::{Operation, Tensor};
 
-/// What must be computed as a whole.
+/// An operation, or several that must be computed as a whole.
 #[derive(Debug)]
 pub(super) struct Node {
     /// A reduction, a scan, or a tensor that is computed element by element.
@@ -59,9 +59,9 @@ pub(super) struct Unit {
     pub(super) products: Vec<Product>,
     /// Its nodes: the products, then what has joined them.
     pub(super) members: Vec<usize>,
-    /// Those of them that are reductions.
+    /// The reductions among them.
     pub(super) joined: Vec<Arc<Operation>>,
-    /// What reads it and is not computed with it, and why.
+    /// Readers that are not computed with it, and why.
     pub(super) apart: Vec<(String, Apart)>,
 }
 
@@ -259,7 +259,7 @@ impl Cut {
         reads
     }
 
-    /// What a reduction reads. A scan is computed by te from its inputs, whatever is kept elsewhere.
+    /// Nodes that a reduction reads. A scan is computed by te from its inputs, whatever is kept elsewhere.
     fn read_by_all(&self, operation: &Arc<Operation>) -> Vec<usize> {
         let Some((compute, reduce)) = parts(operation) else { return Vec::new() };
         let ranges = compute.ranges();
@@ -387,7 +387,7 @@ fn is_map(operation: &Arc<Operation>) -> bool {
     operation.as_compute().is_some() && parts(operation).is_none()
 }
 
-/// What tensors are computed from, each after what it reads; without what is inside of scans, which are given too.
+/// Operations from which tensors are computed, each after those that it reads. Scans are given apart, without their insides.
 fn operations(outputs: &[Tensor]) -> (Vec<Arc<Operation>>, Vec<Arc<Operation>>) {
     let (mut order, mut scans, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     let mut pending: Vec<(Arc<Operation>, bool)> =

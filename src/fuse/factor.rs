@@ -1,7 +1,7 @@
 //! The factors of a product as tensors of a run: elements at plain indices, windows of images, or rows that an index picks.
 //!
-//! A window slides along a dimension if its index is `output · stride + tap · dilation + start`, where the output is an
-//! axis of the result and the tap one of the sum. Outside of the image it is 0, as a `select` says. So it is found by its
+//! A window slides along a dimension if its index is `output · stride + tap · dilation + start`. The output is an axis of
+//! the result, the tap one of the sum. Outside of the image it is 0, as a `select` says. So it is found by its
 //! indices, whatever function made the expression. A product reads windows and picked rows as its left factor only, and
 //! images with their channels last: other images are copied into that order first.
 //!

@@ -22,7 +22,7 @@ use crate::te::expr::expression::Expr;
 use crate::te::{RunError, TeError};
 use crate::variants::Variants;
 
-/// What an epilogue is given in a run, with the place of its tensor among those of the part.
+/// A value that an epilogue is given in a run, with the place of its tensor among those of the part.
 pub(super) enum Given {
     View(View, Extent, usize),
     Size(Expr),
@@ -46,7 +46,7 @@ impl Given {
 /// A product with its epilogue.
 pub(super) struct ProductKernel {
     pub(super) device: Device,
-    /// What it computes, for the listing.
+    /// Names of its results, for the listing.
     pub(super) name: String,
     pub(super) axes: Vec<(Axis, Role)>,
     pub(super) types: Types,
@@ -127,7 +127,7 @@ impl ProductKernel {
     /// Views of a run's tensors, and a plan.
     ///
     /// # Errors
-    /// Those of the compiler and the device. A layout that products don't take is no error: it is [`Unfit`].
+    /// Errors of the compiler and the device. A layout that products don't take is no error: it is [`Unfit`].
     pub(super) fn ready(&self, bound: &BoundTensors<'_>) -> Result<Result<Ready, Unfit>, TeError> {
         let ranges = &Ranges::of(&self.axes, &bound.sizes)?;
         let seen = |view: &View, place: usize, read: &dyn Fn(&Seen<'_>) -> Result<DeviceTensor, Unfit>| {
@@ -236,7 +236,7 @@ impl ProductKernel {
     /// Runs te's own kernels.
     ///
     /// # Errors
-    /// Those of the kernels; [`TeError::Product`] if it must be a product.
+    /// Errors of the kernels; [`TeError::Product`] if it must be a product.
     pub(super) fn run_own(
         &self,
         unfit: &str,

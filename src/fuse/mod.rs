@@ -2,7 +2,7 @@
 //!
 //! [`build`] takes the expressions that [`te::auto::build`](crate::te::auto::build) takes, and gives the same
 //! [`Kernel`]. A contraction that is a sum of products of two tensors runs as a
-//! [`Gemm`](crate::Gemm). What surrounds it becomes the product's epilogue: elementwise functions, casts, rows and columns
+//! [`Gemm`](crate::Gemm). The expressions around it become the product's epilogue: elementwise functions, casts, rows and columns
 //! of values, residuals, and reductions of whole rows or columns with what is computed from them. Everything else is a
 //! kernel of [`te::auto`](crate::te::auto).
 //!
@@ -29,7 +29,7 @@
 //! ```
 //!
 //! [`choice`](crate::te::auto::Kernel::choice) tells what ran. It names each contraction that is no product, with the
-//! [`Reason`], and each value that is computed after its product and not with it, with the reason ([`Apart`]).
+//! [`Reason`]. It also names each value that is computed after its product and not with it ([`Apart`]).
 //!
 //! # Numbers
 //!
@@ -46,7 +46,7 @@
 //! `product.rs` recognises products by their axes, and `factor.rs` how factors are read. `cut.rs` grows regions, `tree.rs`
 //! makes epilogues, `program.rs` puts the parts together. `kernel.rs` plans and runs a product, whose operands are made by
 //! `view.rs`; `own.rs` is the same product for te. The program of expressions is cut before te sees the rest, so te
-//! needs no knowledge of products and no seam in its own search for kernels: te gets placeholders for what products write.
+//! knows nothing of products. It gets placeholders for the tensors that products write.
 //! A tensor of a run may lie so that no product takes it, so every region is also built as kernels of te.
 
 mod cut;
@@ -81,7 +81,7 @@ pub struct Fused {
 /// Schedules any outputs, as [`te::auto::build`](auto::build) does, with products where contractions are.
 ///
 /// # Errors
-/// Those of [`te::auto::build`](auto::build).
+/// Errors of [`te::auto::build`](auto::build).
 pub fn build(outputs: &[&Tensor]) -> Result<Fused, TeError> {
     // It refuses what no kernel computes.
     auto::build(outputs)?;
@@ -156,7 +156,7 @@ impl Fused {
     /// The program on a device. Its products are planned by the first run of each class of extents.
     ///
     /// # Errors
-    /// Those of [`te::auto::build`](auto::build); [`TeError::Product`] for what is [required](Self::require) and no
+    /// Errors of [`te::auto::build`](auto::build); [`TeError::Product`] for what is [required](Self::require) and no
     /// product; [`RunError::Argument`](crate::te::RunError::Argument) for [weights](Self::weights) that don't fit.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
         in_default_mode(|| program::build(&self.request, device))

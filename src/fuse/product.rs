@@ -1,7 +1,7 @@
 //! Recognises sums of products of two tensors, by their axes.
 //!
-//! An axis that only the left factor has counts rows, one that only the right factor has counts columns, one that both
-//! have counts batches. An axis that is summed over must be in both: the depth. Several axes of one role are the digits
+//! An axis of the left factor alone counts rows, one of the right factor alone counts columns. An axis of both counts
+//! batches. An axis that is summed over must be in both: the depth. Several axes of one role are the digits
 //! of one index, in an order in which they lie in memory. A list of patterns would never end; this rule needs none.
 //!
 //! [`factor`](super::factor) finds how a factor is read.
@@ -32,7 +32,7 @@ pub(super) struct Product {
     pub(super) left: View,
     /// Over batches, columns and depth.
     pub(super) right: View,
-    /// What the sum starts from, if it isn't 0.
+    /// The sum's first value, if it isn't 0.
     pub(super) init: Option<Expr>,
     pub(super) types: Types,
 }

@@ -25,11 +25,11 @@ use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
 use crate::te::{DType, TeError, auto, compute_over, placeholder_of};
 use crate::variants::Variants;
 
-/// What a program is asked for.
+/// A request for a program.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) outputs: Vec<Tensor>,
-    /// What must be products.
+    /// Contractions that must be products.
     pub(super) required: Vec<Tensor>,
     /// Inputs whose values are known, with these.
     pub(super) weights: Vec<(Tensor, DeviceTensor)>,
@@ -83,7 +83,7 @@ pub(super) fn build(request: &Request, device: &Device) -> Result<Kernel, TeErro
     Ok(Kernel::new(device, signature, Box::new(program)))
 }
 
-/// What the listing says beside the kernels: the contractions that are no products, and what products leave out.
+/// Lines of the listing beside the kernels: the contractions that are no products, and what products leave out.
 fn remarks(cut: &Cut) -> String {
     let refused = cut.refused.iter().map(|(of, reason)| format!("\n{} is no product: {reason}", of.name()));
     let apart = cut.units.iter().flat_map(|unit| {
@@ -99,10 +99,10 @@ fn missing() -> TeError {
 
 /// A tensor that a part writes.
 struct Slot {
-    /// What it holds, and in which type.
+    /// The tensor that it holds, and in which type.
     of: Tensor,
     dtype: DType,
-    /// What stands for it where it is read.
+    /// The placeholder for it where it is read.
     tensor: Tensor,
     /// The output that it is; a tensor between kernels if it is none.
     output: Option<usize>,
@@ -191,7 +191,7 @@ impl Making<'_> {
         held
     }
 
-    /// What stands for a tensor that is read: a slot, or the input that it is.
+    /// The placeholder of a tensor that is read: a slot, or the input that it is.
     fn standing(&mut self, tensor: &Tensor, dtype: DType) -> Result<Tensor, TeError> {
         if let Some(slot) = self.slots.iter().find(|slot| slot.of == *tensor && slot.dtype == dtype) {
             return Ok(slot.tensor.clone());
@@ -373,7 +373,7 @@ struct Program {
     device: Device,
     parts: Vec<Part>,
     intermediates: Intermediates,
-    /// What the listing says beside the kernels.
+    /// Lines of the listing beside the kernels.
     remarks: String,
     seen: Mutex<Option<Arc<Rehearsed>>>,
 }
@@ -382,7 +382,7 @@ struct Program {
 struct Rehearsed {
     tensors: Vec<Lying>,
     unfit: Vec<Option<Unfit>>,
-    /// What ran: the same at the next run of these tensors.
+    /// The way that ran; the next run of these tensors takes it again.
     ran: OnceLock<Ran>,
 }
 

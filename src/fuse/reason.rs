@@ -14,7 +14,7 @@ pub enum Reason {
     Order(Order),
     /// It combines by something else than a sum, or from another identity than 0.
     Reducer,
-    /// What is summed is no product of two factors with an axis each.
+    /// The summand is no product of two factors with an axis each.
     Summand,
     /// It sums only where a condition holds.
     Condition,
@@ -46,7 +46,7 @@ pub enum Reason {
         /// Why, and what is allowed.
         why: String,
     },
-    /// What can't be an epilogue belongs to the sum itself.
+    /// The sum itself contains something that can't be an epilogue.
     Epilogue(Apart),
 }
 
@@ -96,7 +96,7 @@ pub enum Apart {
     },
     /// It reads a value of the product at other places than its own.
     Places {
-        /// What is read.
+        /// The tensor that is read.
         tensor: String,
     },
     /// It has an axis that the product doesn't have, or a part of its rows, columns or batches.
@@ -110,7 +110,7 @@ pub enum Apart {
     Type {
         /// The type.
         given: String,
-        /// What the epilogue computes in.
+        /// The type in which the epilogue computes.
         computed: ElementType,
     },
     /// A reduction that epilogues don't have.
@@ -121,7 +121,7 @@ pub enum Apart {
     Factors,
     /// A product of the same left factor, beside as many as an epilogue takes.
     Accumulators,
-    /// What checks epilogues says so.
+    /// The check of epilogues says so.
     Tree {
         /// Its message.
         why: String,

@@ -1,10 +1,10 @@
-//! What the axes of a product count, and which conversions a product makes by itself.
+//! Roles of a product's axes, and conversions that a product makes by itself.
 
 use crate::ElementType;
 use crate::te::DType;
 use crate::te::expr::expression::{Expr, Kind};
 
-/// What an axis of a product counts.
+/// The role of a product's axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Batch,
@@ -13,7 +13,7 @@ pub(super) enum Role {
     Depth,
 }
 
-/// What is below conversions that change no value.
+/// The expression below conversions that change no value.
 pub(super) fn exact(x: &Expr) -> &Expr {
     let mut x = x;
     while let Kind::Cast(inner) = x.kind()

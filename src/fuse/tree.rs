@@ -30,7 +30,7 @@ use crate::te::expr::var::Var;
 /// own kernels. Outputs of 8 bits, as bf16 has, would allow less.
 const SIGNIFICAND: u32 = 11;
 
-/// What an epilogue is given beside its product.
+/// An argument of an epilogue, beside its product.
 #[derive(Clone, Debug)]
 pub(super) enum Parameter {
     /// Elements of a tensor, of these rows, columns and batches.
@@ -63,7 +63,7 @@ impl Extent {
 pub(super) struct Epilogue {
     pub(super) tree: Tree,
     pub(super) parameters: Vec<Parameter>,
-    /// What it writes: the tensors in the given order.
+    /// The tensors that it writes, in the given order.
     pub(super) outputs: Vec<(View, Extent)>,
 }
 

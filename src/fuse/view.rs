@@ -110,7 +110,7 @@ impl Seen<'_> {
     /// The left factor; `index` is the tensor that picks its rows.
     ///
     /// # Errors
-    /// Why it is no such operand, in words.
+    /// Why it can't be that operand, in words.
     pub(super) fn left(&self, index: Option<&DeviceTensor>) -> Result<LeftTensor, String> {
         match self.view.index().zip(index) {
             Some((view, tensor)) => {
@@ -156,7 +156,7 @@ impl Seen<'_> {
         Ok(LeftTensor::Patches(tensor, Window::of(size).stride(stride).dilation(dilation).padding_around(around)))
     }
 
-    /// The matrix of which rows are picked.
+    /// The matrix whose rows are picked.
     fn picked(&self) -> Result<DeviceTensor, String> {
         let mut tensor = self.tensor.clone();
         let (mut rows, mut columns) = (1_usize, 1_usize);
@@ -185,7 +185,7 @@ impl Seen<'_> {
     /// The left or right factor: two roles behind that of the batch.
     ///
     /// # Errors
-    /// Why it is no such operand, in words.
+    /// Why it can't be that operand, in words.
     pub(super) fn operand(&self, roles: [Role; 2]) -> Result<DeviceTensor, String> {
         let Spread { tensor, places, fixed } = self.of_roles(&[Role::Batch, roles[0], roles[1]])?;
         let [batch, mut first, second] = roles_of(&places, self.ranges, [Role::Batch, roles[0], roles[1]]);
@@ -205,10 +205,10 @@ impl Seen<'_> {
         }
     }
 
-    /// What an epilogue reads or writes.
+    /// A tensor that an epilogue reads or writes.
     ///
     /// # Errors
-    /// Why it is no such argument, in words.
+    /// Why it can't be that argument, in words.
     pub(super) fn argument(&self, extent: Extent) -> Result<DeviceTensor, String> {
         let roles = [(extent.batch, Role::Batch), (extent.rows, Role::Row), (extent.columns, Role::Column)];
         let wanted: Vec<Role> = roles.iter().filter(|(has, _)| *has).map(|(_, role)| *role).collect();
@@ -289,7 +289,7 @@ impl Seen<'_> {
     }
 }
 
-/// What a window reads of a dimension, and the zeros around that.
+/// The part of a dimension that a window reads, and the zeros around it.
 struct Reach {
     read: Range<usize>,
     before: usize,

@@ -125,11 +125,11 @@ pub(super) struct JitState {
 /// The lanes of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StateLanes {
-    /// Those of the body, of 32 bits.
+    /// The body's lanes, of 32 bits.
     Narrow,
     /// f64s of a body with lanes of 32 bits: they take two vectors.
     Halves,
-    /// Those of a wide body.
+    /// A wide body's lanes.
     Wide,
 }
 
@@ -172,7 +172,7 @@ pub(crate) enum Unary {
     /// f32s in half a vector, of f64s.
     Narrow,
     SqrtF64,
-    /// Of lanes of 64 bits.
+    /// In lanes of 64 bits.
     ShiftLeft64(u8),
     /// With zeros.
     ShiftRight64(u8),
@@ -315,7 +315,7 @@ pub(super) enum JitNode {
     Select(JitValue, JitValue, JitValue),
     /// Product and sum, rounded once.
     Fma(JitValue, JitValue, JitValue),
-    /// The same of f64s.
+    /// For f64s.
     FmaF64(JitValue, JitValue, JitValue),
     /// The first; in lanes that a row doesn't have, the second, a constant.
     Within(JitValue, JitValue),

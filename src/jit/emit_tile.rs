@@ -17,7 +17,7 @@ const MOST_VECTORS: usize = 4;
 /// The instructions that a CPU can begin before the first of them ends: an addition takes four clocks, in two units.
 const IN_FLIGHT: f64 = 8.0;
 
-/// What a value that loses its register costs: a store and a load.
+/// Cost of a value that loses its register: a store and a load.
 const EVICTION: f64 = 2.0;
 
 /// A tile's code, a function `(addresses: *const *mut u8, elements: usize)`, for one element at least. The addresses are those
@@ -207,7 +207,7 @@ impl<'a, I: Isa> Emitter<'a, I> {
 }
 
 impl Round {
-    /// Copies of a body for the outputs of a tile, row by row. What is the same for a row or a column is computed once.
+    /// Copies of a body for the outputs of a tile, row by row. Values of a row or a column are computed once.
     pub(super) fn of_tile(body: &Body, homes: &[Option<MemoryOperand>], shape: TileShape) -> Self {
         let (mut round, varies) = (Self::default(), body.varies());
         let mut values = vec![vec![JitValue::of(0); body.nodes.len()]; shape.count()];

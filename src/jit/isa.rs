@@ -36,7 +36,7 @@ pub(super) enum MemoryOperand {
     Constant(usize),
     /// Lanes of this many bytes: a number of vectors after those that are counted.
     Lanes { base: Address, counter: Counter, bytes: usize, vectors: usize },
-    /// What begins this many bytes after an address.
+    /// The memory that begins this many bytes after an address.
     After(Address, usize),
 }
 

@@ -164,7 +164,7 @@ pub(crate) struct TileKernel {
 }
 
 impl TileKernel {
-    /// The best tile for so many rows and columns of outputs, one at least of each. `None` where [`Kernel::compile`] gives
+    /// The best tile for numbers of rows and columns of outputs, one at least of each. `None` where [`Kernel::compile`] gives
     /// none, and for a body that sets a total to what another was.
     pub(crate) fn compile(body: &Body, extents: [usize; 2], vectors: Vectors) -> Option<Self> {
         levels(vectors).iter().find_map(|level| Self::at_level(body, extents, *level))
@@ -189,7 +189,7 @@ impl TileKernel {
     /// Combines the totals of a tile with some elements.
     ///
     /// # Safety
-    /// The operands must be packed, so many elements of them, and the totals must be those of a tile; all have the lanes of
+    /// This many elements of the operands must be packed, and the totals must be those of a tile; all have the lanes of
     /// the body. Nobody else may write what is read, or access the totals, during the call.
     pub(crate) unsafe fn run(&self, rows: *const u8, columns: *const u8, totals: *mut u8, elements: usize) {
         if elements == 0 {

@@ -4,7 +4,7 @@
 //! row, those of its column, and the totals. The kernel holds the totals of a whole tile of outputs in registers, and
 //! takes one element of each after the other: so an operand that is loaded once serves a whole row or column.
 //!
-//! Operands are packed. Those of rows lie by element, by operand, by row; those of columns by element, by operand, by
+//! Operands are packed. Operands of rows lie by element, by operand, by row; those of columns by element, by operand, by
 //! column; totals by total, by row, by column.
 
 use super::body::{Argument, Body, JitNode, JitTarget, JitValue, TileOperand};

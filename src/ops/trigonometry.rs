@@ -14,8 +14,8 @@ pub fn tan(x: f32) -> f32 {
 /// The angle of the point `(x, y)` in radians, from -π to π, as C's `atan2`: 3 ULP. Zeros and infinities count by their
 /// signs, so `atan2(-0.0, -1.0)` is -π; NaN if either is NaN.
 ///
-/// The arc tangent is a quotient of polynomials (Moshier, Cephes, `atan`). A multiple of π is a sum of two numbers, of
-/// which the first is an f32.
+/// The arc tangent is a quotient of polynomials (Moshier, Cephes, `atan`). A multiple of π is a sum of two numbers; the
+/// first is an f32.
 #[elementwise]
 pub fn atan2(y: f32, x: f32) -> f32 {
     let across = abs(x);

@@ -37,7 +37,7 @@ pub enum DType {
     Number(ElementType),
 }
 
-/// What holds a value while it is computed with: a register of every device.
+/// The register of a value while it is computed with: a register of every device.
 ///
 /// An integer narrower than that lies in it within its own range, and results [wrap](DType::wrap). A u64 is the i64 of
 /// its bits: [expressions](super::expr) write what depends on the sign bit by operations of i64.
@@ -132,7 +132,7 @@ impl DType {
         }
     }
 
-    /// What holds its values while they are computed with.
+    /// The register of its values while they are computed with.
     pub(crate) const fn held(self) -> Held {
         match self {
             Self::Bool => Held::Bool,

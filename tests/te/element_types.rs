@@ -219,7 +219,7 @@ fn run(device: &Device, of: ElementType, given: &Operands, line: &Line, orders: 
     }
 }
 
-/// What an expression of these types is refused for.
+/// The refusal of an expression of these types.
 fn refusal(x: Expr) -> String {
     te::compute([4], "y", |[_]| x).map(|_| ()).expect_err("a mistake was accepted").to_string()
 }

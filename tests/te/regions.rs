@@ -1,4 +1,4 @@
-//! What a program computes of what it is asked for: one value of several, and the part of a stage that others read.
+//! The part of its stages that a program computes: one value of several, and the part of a stage that others read.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Expr, ScheduleError, TeError, Tensor, placeholder_of, var};

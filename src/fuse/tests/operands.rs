@@ -62,7 +62,7 @@ fn layers_of_convolutions_are_one_product_each() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A condition that is no image's edge is part of the numbers: such windows are computed first.
+/// A condition that is no image's edge is part of the numbers: these windows are computed first.
 #[test]
 fn other_conditions_than_edges_are_kept() -> Result<(), TeError> {
     let (image, filter) = (te::placeholder([1, 9, 2], "image"), te::placeholder([3, 3, 2], "filter"));

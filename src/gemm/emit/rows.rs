@@ -90,7 +90,7 @@ impl<'a> RowVisitor<'a> {
         self.read_by(None, wanted)
     }
 
-    /// Those that a sweep reads, or any.
+    /// The ones that a sweep reads, or any.
     fn read_by(&self, sweep: Option<&Sweep<'_>>, wanted: &[ParameterClass]) -> Vec<Read> {
         let of_sweep =
             |parameter: &ParameterId| sweep.is_none_or(|sweep| sweep.tree.parameter(*parameter).value.is_some());

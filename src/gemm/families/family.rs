@@ -193,7 +193,7 @@ pub(crate) trait FamilyKey: fmt::Display {
     /// The bytes of the tensor maps.
     ///
     /// # Errors
-    /// Those of tensor maps.
+    /// Errors of tensor maps.
     fn map_bytes(&self, _run: &KernelRun<'_>) -> Result<Vec<u8>, Error> {
         Ok(Vec::new())
     }

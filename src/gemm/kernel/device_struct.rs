@@ -9,8 +9,8 @@
 //! - the bytes of a launch, and their names in a [`LaunchDescription`](super::launch::LaunchDescription)
 //!   ([`Filler`](super::filler::Filler)). Values are [formulas](super::formula) or addresses.
 //!
-//! A kernel's parameter is a list of such structs ([`Part`]): that of every kernel of its family, one for how A is read, one
-//! for scales. What belongs to the epilogue is generated for each kernel: a
+//! A kernel's parameter is a list of these structs ([`Part`]): that of every kernel of its family, one for how A is read, one
+//! for scales. The epilogue's part is generated for each kernel: a
 //! [`ParameterLayout`](super::parameters::ParameterLayout), whose views are described here too.
 
 use super::formula::Formula;

@@ -2,7 +2,7 @@
 //!
 //! A [`DeviceStruct`](super::device_struct::DeviceStruct) has a formula for each of its numbers. A launch
 //! [evaluates](Evaluation) them; there is no other way to fill a parameter. A formula is constant data, so it can also be
-//! written as text, for a program that launches the kernel for shapes that only its run knows.
+//! written as text: a program may launch the kernel for shapes that only its run knows.
 //!
 //! ```text
 //! problem.tiles_n    max(ceil(n / tile_n), 1)
@@ -28,7 +28,7 @@ pub(crate) enum Formula {
     Number(i64),
     Given(Quantity),
     Defined(Definition),
-    /// What the outer struct says of this one: the argument of this index.
+    /// The argument of this index, which the outer struct gives to this one.
     Argument(usize),
     Of(Operation, &'static [Self; 2]),
     /// The least power of two that is at least this number, as its exponent.
@@ -45,7 +45,7 @@ pub(crate) enum Formula {
     If(&'static [Self; 3]),
 }
 
-/// What is done with two numbers.
+/// An operation of two numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Add,
@@ -61,7 +61,7 @@ pub(crate) enum Operation {
     Least,
 }
 
-/// What a launch is given.
+/// A number that a launch is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Extents of the product, and its number of products.
@@ -75,7 +75,7 @@ pub(crate) enum Quantity {
     SharedRows,
     OwnRows,
 
-    /// Of the kernel: its tile, and the tiles of a cluster.
+    /// The kernel's: its tile, and the tiles of a cluster.
     TileM,
     TileN,
     TileK,
@@ -85,12 +85,12 @@ pub(crate) enum Quantity {
     RasterGroup,
     RasterAlongN,
 
-    /// Of the grid: parts of K, units that are cut along K, blocks.
+    /// The grid's: parts of K, units that are cut along K, blocks.
     Splits,
     Streamed,
     Blocks,
 
-    /// Of a tensor, in elements: the stride along an axis.
+    /// A tensor's stride along an axis, in elements.
     Stride(Axis),
     /// Bytes of a tensor's element.
     ElementBytes,
@@ -100,9 +100,9 @@ pub(crate) enum Quantity {
     Site,
     /// The form of bounds, as `groups.cuh` numbers them.
     Form,
-    /// Of an argument: whether lanes may access rows in whole vectors.
+    /// Whether lanes may access an argument's rows in whole vectors.
     Vectorised,
-    /// Of an argument with an axis of two digits: strides of the lower and of the upper digit, and values of the lower one.
+    /// An argument's axis of two digits: strides of the lower and of the upper digit, and values of the lower one.
     Lower(Axis),
     Upper(Axis),
     Extent(Axis),
@@ -110,7 +110,7 @@ pub(crate) enum Quantity {
     Seed,
     Offset,
 
-    /// Of patches, axis by axis: the images' strides and extents, the patches' numbers, and the window.
+    /// Patches, axis by axis: the images' strides and extents, the patches' numbers, and the window.
     Step(usize),
     Input(usize),
     Output(usize),
@@ -129,7 +129,7 @@ pub(crate) enum Quantity {
     BatchedA,
     BatchedB,
 
-    /// Of a copy: its extents; strides in bytes; and in words of 4 bytes.
+    /// A copy's extents; its strides in bytes, and in words of 4 bytes.
     Rows,
     Columns,
     SourceBytes(Axis),
@@ -149,11 +149,11 @@ pub(crate) enum Axis {
     Entry,
 }
 
-/// What follows from the product and the kernel, for every family.
+/// A number that follows from the product and the kernel, for every family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Definition {
-    /// Rows of tiles; at least one, which writes the reductions' identities if the matrix is empty. Of groups, the most that
-    /// there can be.
+    /// Rows of tiles; at least one, which writes the reductions' identities if the matrix is empty. For groups it is the
+    /// most that there can be.
     RowTiles,
     /// Columns of tiles; at least one.
     ColumnTiles,
@@ -212,7 +212,7 @@ pub(crate) const fn at_least_one(with_one: &'static [Formula; 2]) -> Formula {
 impl Definition {
     const COUNT: usize = 4;
 
-    /// What it stands for.
+    /// The formula that it stands for.
     pub(crate) const fn formula(self) -> Formula {
         const TILE_M: Formula = given(Quantity::TileM);
         /// Rows of a cluster's tiles.
@@ -241,7 +241,7 @@ impl Definition {
 /// Quantities of a run that only one family's formulas have.
 pub(crate) type OwnQuantities = SmallVec<[(Quantity, i64); 7]>;
 
-/// What formulas are evaluated for.
+/// Quantities for which formulas are evaluated.
 pub(crate) trait Given {
     /// A quantity; of a tensor's, this one's. 0 if a launch has none.
     fn quantity(&self, quantity: Quantity, of: Memory) -> i64;

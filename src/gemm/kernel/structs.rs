@@ -68,7 +68,7 @@ const SCALES: DeviceStruct = DeviceStruct {
     ],
 };
 
-/// What kernels with scales need.
+/// Fields that kernels with scales need.
 pub(crate) const SCALED_COMMON: DeviceStruct =
     DeviceStruct { name: "ScaledCommon", fields: &[inner("Scales<COUNT>", "scales", &SCALES).described("")] };
 
@@ -98,7 +98,7 @@ pub(crate) const LINE: DeviceStruct = DeviceStruct {
     ],
 };
 
-/// What the kernel of a later phase needs.
+/// Fields that the kernel of a later phase needs.
 pub(crate) const LATER: DeviceStruct =
     DeviceStruct { name: "LaterCommon", fields: &[inner("Problem", "problem", &PROBLEM).described("")] };
 
@@ -113,7 +113,7 @@ const GROUPS: DeviceStruct = DeviceStruct {
     ],
 };
 
-/// What kernels with groups need.
+/// Fields that kernels with groups need.
 pub(crate) const GROUP_COMMON: DeviceStruct =
     DeviceStruct { name: "GroupCommon", fields: &[inner("Groups", "groups", &GROUPS).of(Memory::Bounds)] };
 

@@ -22,7 +22,7 @@ impl<'p> Tiled<'p> {
         Self { problem, tile: [m, n, 0], cluster, splits: 1 }
     }
 
-    /// Rows and columns of tiles. Of groups of rows, they are the most that there can be.
+    /// Rows and columns of tiles. For groups of rows, they are the most that there can be.
     pub(crate) fn tiles(&self) -> (usize, usize) {
         let values = Evaluation::new(self);
         let count = |formula: &Formula| usize::try_from(values.of_product(formula)).unwrap_or(usize::MAX);

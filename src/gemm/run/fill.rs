@@ -120,7 +120,7 @@ enum Held<'a> {
     },
 }
 
-/// What formulas of a view are given by an argument.
+/// Quantities that an argument gives to a view's formulas.
 struct ArgumentNumbers<'a> {
     fill: &'a Fill<'a>,
     held: Held<'a>,

@@ -160,8 +160,8 @@ impl Prepared {
     }
 }
 
-/// The product, of which nothing is multiplied, in tiles. Vectors are stored by the tiles of the first column, or row, of
-/// them; if there is nothing else, such a tile has all columns, or rows.
+/// The product in tiles; nothing of it is multiplied. Vectors are stored by the tiles of the first column, or row, of
+/// them; if there is nothing else, the tile has all columns, or rows.
 fn tiled<'p>(tree: &ValidTree, problem: &'p Problem) -> Tiled<'p> {
     let (tile_m, tile_n) = LaterKey::TILE;
     let stores = |class: BroadcastClass| tree.stores().any(|(_, output)| output.class == class);

@@ -1,4 +1,4 @@
-//! What formulas of a parameter are given by a run of a product.
+//! Quantities that a run of a product gives to a parameter's formulas.
 
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;
@@ -19,7 +19,7 @@ pub(crate) struct LaunchNumbers<'l> {
     /// A and each B.
     operands: SmallVec<[OperandView; 5]>,
     patches: Option<Patches>,
-    /// Those of the kernel's family.
+    /// Quantities of the kernel's family.
     own: OwnQuantities,
 }
 

@@ -207,7 +207,7 @@ impl MatrixCopy {
     }
 }
 
-/// What formulas of a copy's parameter are given: the source is A, the copy is scratch memory.
+/// Quantities for the formulas of a copy's parameter: the source is A, the copy is scratch memory.
 struct CopyNumbers<'a> {
     copy: &'a MatrixCopy,
     source: u64,

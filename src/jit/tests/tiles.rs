@@ -5,7 +5,7 @@ use super::{numbers, same};
 use crate::jit::{Binary, Body, JitValue, TileKernel};
 use crate::tuning::Vectors;
 
-/// What a tile combines of a row's operands, a column's and the totals.
+/// A function in a tile of a row's operands, a column's and the totals.
 type Scalar = fn([f32; 2], [f32; 2], [f32; 2]) -> [f32; 2];
 
 /// A body, the numbers of operands of rows, of columns and of totals, and the same in plain code.

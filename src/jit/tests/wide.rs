@@ -25,10 +25,10 @@ fn integers(random: &mut fastrand::Rng, count: usize) -> Vec<i64> {
     (0..count).map(|_| number(random)).collect()
 }
 
-/// What is computed of the operands of a row and of a column, and of the total.
+/// A function of the operands of a row and of a column, and of the total.
 type Make = fn(&mut Body, JitValue, JitValue, JitValue) -> Option<JitValue>;
 
-/// The same in plain code.
+/// That function in plain code.
 type Scalar<T> = fn(T, T, T) -> T;
 
 fn body(make: Make) -> Body {

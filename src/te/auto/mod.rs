@@ -30,7 +30,7 @@
 //!
 //! A reduction may be over a range whose ends are data: `reduce_axis((starts.at([i]), starts.at([i + 1])), "k")` for the rows
 //! of a sparse matrix. One thread combines the elements of each result, in order; an end below its start gives none, and an
-//! element that a tensor lacks is a [`DataError`](crate::DataError). Where sizes bound such a range, as `min` does, all
+//! element that a tensor lacks is a [`DataError`](crate::DataError). Where sizes bound the range, as `min` does, all
 //! kernels take it, as a range of that length with a condition. On the CPU, ranges by data need the feature `native`.
 //!
 //! Floating-point values with fewer than 32 bits are computed in f32, and rounded where they are stored (or where the

@@ -1,7 +1,7 @@
 //! 64-bit integers without a sign, by operations of those with one.
 //!
 //! A u64 is held as the i64 of its bits. Sums, products, bit operations, shifts, tests for equality and conversions
-//! among integers are the same for both, and devices compute them. What depends on the uppermost bit is written here.
+//! among integers are the same for both, and devices compute them. Operations that depend on the uppermost bit are written here.
 
 use super::expression::{Binary, Expr};
 use crate::ElementType;

@@ -139,7 +139,7 @@ fn rows_of_a_sparse_matrix() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A softmax of sequences of several lengths: two reductions, of which the second reads the first, and a map that finds its
+/// A softmax of sequences of several lengths: two reductions, where the second reads the first, and a map that finds its
 /// row by an index. Its elements are halves, and results of constant extents are views.
 #[test]
 fn a_softmax_of_sequences() -> Result<(), TeError> {

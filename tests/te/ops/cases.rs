@@ -78,8 +78,8 @@ fn automatic(
     made.iter().map(download).collect()
 }
 
-/// Runs results of one shape on the CPU in every order and with views, on the emulated GPUs where `on_gpus` says so, and as a
-/// program that is interpreted and run as native code. `check` gets the values of each run.
+/// Runs results of one shape on the CPU in every order and with views, and on the emulated GPUs where `on_gpus` says so. A
+/// program of them is interpreted, and run as native code. `check` gets the values of each run.
 pub(super) fn everywhere(
     case: &Case<'_>,
     results: &[Tensor],

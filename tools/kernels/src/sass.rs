@@ -139,8 +139,8 @@ impl Sass {
         found
     }
 
-    /// The number of instructions that are executed where the innermost loops around matrix stores, of an epilogue, have
-    /// `turns` turns, and everything else is executed once.
+    /// The number of executed instructions. The innermost loops around an epilogue's matrix stores have `turns` turns,
+    /// and everything else is executed once.
     pub(crate) fn executed(&self, turns: usize) -> usize {
         let stores = (0..self.instructions.len()).filter(|place| is(&self.instructions[*place].opcode, "STSM"));
         let multiplies = |range: &Range<usize>| self.instructions[range.clone()].iter().any(is_product);
@@ -173,7 +173,7 @@ impl Sass {
     }
 
     /// How often local memory is accessed in the loop with the most instructions of this name, and how often elsewhere.
-    /// `None` if there is no such loop.
+    /// `None` without that loop.
     pub(crate) fn local_accesses_around(&self, product: &str) -> Option<(usize, usize)> {
         let count = |range: Range<usize>, meant: &dyn Fn(&Instruction) -> bool| {
             self.instructions[range].iter().filter(|i| meant(i)).count()

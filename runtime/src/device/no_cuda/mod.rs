@@ -41,14 +41,14 @@ pub(crate) enum HostRecord {}
 /// Its graphs.
 pub(crate) enum ExecutableGraph {}
 
-/// What a launch does to memory.
+/// Accesses of memory by a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AllocationAccess {
     Read,
     Write,
 }
 
-/// What keeps foreign memory.
+/// The owner that keeps foreign memory.
 pub(crate) type Keeper = Box<dyn std::any::Any + Send + Sync>;
 
 impl Gpu {

@@ -64,7 +64,7 @@ pub(in crate::te::auto) struct Job {
     pub(super) pieces: i64,
 }
 
-/// What is compiled for a reduction: the program, its reads, those of a contraction's rows and columns, and the code.
+/// Compiled parts of a reduction: the program, its reads, those of a contraction's rows and columns, and the code.
 type Compiled = (Program, [Elements; 4], Option<[Elements; 2]>, ReductionCode);
 
 /// The registers of a thread.

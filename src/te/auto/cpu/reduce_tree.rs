@@ -16,7 +16,7 @@ const POINTS: i64 = 1 << 17;
 const PART_OF_ROW: i64 = 1 << 17;
 /// The most lanes of an output: as many as registers hold.
 const TOGETHER: i64 = 64;
-/// The same of 64 bits, in rows.
+/// A tree of 64 bits, in rows.
 const WIDE_TOGETHER: i64 = 32;
 /// The number of elements of an output that are combined one after another: if they are contiguous in memory, and if
 /// not.

@@ -1,7 +1,7 @@
 //! Reductions over ranges whose ends are data: the rows of a sparse matrix, a batch of sequences of several lengths.
 //!
 //! No size bounds the range, so no kernel that is chosen by the shapes has a loop for it. The reduction is a program instead:
-//! each result is made by one thread, in order, with a loop from the first value to the last. An element that such a range
+//! each result is made by one thread, in order, with a loop from the first value to the last. An element that the range
 //! has and a tensor lacks is a [`DataError`](crate::DataError), as with any index that is data.
 
 use std::collections::HashMap;

@@ -86,7 +86,7 @@ fn operand(
 const TYPES: [ElementType; 6] =
     [ElementType::F32, ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::I8, ElementType::I32];
 
-/// What is computed in a type, of elements of some types.
+/// A function in a type, of elements of some types.
 fn types_of(computed: ElementType) -> &'static [ElementType] {
     match computed {
         ElementType::F64 => &[ElementType::F64, ElementType::F64, ElementType::F32, ElementType::BF16],

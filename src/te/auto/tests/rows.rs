@@ -374,7 +374,7 @@ fn sums_of_doubles_along_rows_are_one_loop() {
     }
 }
 
-/// The same down columns: neighbouring outputs are lanes of 64 bits.
+/// Chains down columns: neighbouring outputs are lanes of 64 bits.
 #[test]
 fn sums_of_doubles_down_columns_are_walks() {
     let double = DType::from(ElementType::F64);

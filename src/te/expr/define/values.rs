@@ -52,7 +52,7 @@ impl Expr {
         (down, rest, differ)
     }
 
-    /// A number with a fraction cut toward zero. Infinities, NaN and -0 stay as they are. Of an integer, the integer.
+    /// A number with a fraction cut toward zero. Infinities, NaN and -0 stay as they are. For an integer, the integer.
     #[must_use]
     pub fn trunc(&self) -> Self {
         if self.dtype().is_integer() {
@@ -116,7 +116,7 @@ impl Expr {
         ops::atan2(self.clone(), x.into())
     }
 
-    /// The bits that both integers have, as `self & other`. Of truth values, that both hold.
+    /// The bits that both integers have, as `self & other`. For truth values, that both hold.
     #[must_use]
     pub fn bit_and(&self, other: impl Into<Self>) -> Self {
         self & other.into()

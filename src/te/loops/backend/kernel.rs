@@ -188,7 +188,7 @@ impl Kernel {
         self.run_sized(stream, &binding, &tensors)
     }
 
-    /// Runs on tensors that are on the device, of which none that is written shares memory with another.
+    /// Runs on tensors that are on the device. No written one shares memory with another.
     ///
     /// # Errors
     /// The errors of [`Kernel::run`].

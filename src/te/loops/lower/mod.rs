@@ -39,9 +39,9 @@ use crate::te::loops::schedule::Schedule;
 ///   a GPU, would end there, so no test could find it.
 /// - Launches of a stream wait for each other anyway, and a recorded graph replays them without the host.
 ///
-/// Compute such a stage in a launch of its own ([`Schedule::compute_root`](crate::te::Schedule::compute_root)).
+/// Compute that stage in a launch of its own ([`Schedule::compute_root`](crate::te::Schedule::compute_root)).
 /// [`auto::scan_all`](crate::te::auto::scan_all) does all steps of a recurrence in one launch where each block can have rows
-/// of its own, and otherwise in a few launches a step.
+/// of its own. Otherwise it takes a few launches a step.
 ///
 /// # Errors
 /// A tensor that is read or returned but is not among the arguments; bounds that can't be found; a reduction over

@@ -3,9 +3,10 @@
 //!
 //! Both operations are evaluated at the same elements, for a few sizes, and their results are compared. An index is a
 //! number. The contents of tensors are unknown: a hash of its tensor and place stands for an element. A hash of the
-//! operation and its operands stands for a result. An index that data give is known by its ends, as those of a minimum
-//! with a size, which may be in a stage of its own. A cache must have every element between them that its source has. Integers are hashed so that sums and products may be written in another order. A reduction is the set
-//! of what it combines, or the sequence if its reducer is not commutative; so it may be done in parts. Reads of stages
+//! operation and its operands stands for a result. An index that data give is known by its ends. A minimum
+//! with a size gives them, for example, and may be in a stage of its own. A cache must have every element between them
+//! that its source has. Integers are hashed so that sums and products may be written in another order. A reduction is the
+//! set of what it combines, or the sequence if its reducer is not commutative; so it may be done in parts. Reads of stages
 //! that primitives have made (caches, partial results) are replaced by what those stages compute.
 //!
 //! Elements are all of small tensors, and of others the corners and some between them.

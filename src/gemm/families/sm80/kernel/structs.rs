@@ -14,7 +14,7 @@ const fn given(quantity: Quantity) -> Formula {
     Formula::Given(quantity)
 }
 
-/// What every kernel takes.
+/// Arguments that every kernel takes.
 const COMMON: DeviceStruct = DeviceStruct {
     name: "sm80/Common",
     fields: &[

@@ -126,7 +126,7 @@ impl Resources {
     }
 }
 
-/// What a block needs, and how many blocks fit on a multiprocessor.
+/// A block's needs, and how many blocks fit on a multiprocessor.
 fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<Resources, Misfit> {
     let (instruction, epilogue) = (workload.instruction, workload.epilogue);
     let accumulators = epilogue.products();

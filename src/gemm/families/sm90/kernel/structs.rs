@@ -64,7 +64,7 @@ pub(crate) const DEAL: DeviceStruct = DeviceStruct {
     ],
 };
 
-/// What every kernel takes behind its tensor maps.
+/// Arguments that every kernel takes behind its tensor maps.
 const COMMON: DeviceStruct = DeviceStruct {
     name: "sm90/Common",
     fields: &[

@@ -152,8 +152,8 @@ fn epilogue_clocks(constants: &Sm90Constants, w: &Workload<'_>, key: &Sm90Key, t
         + exchanges
 }
 
-/// Clocks in which a cluster's blocks exchange what they have of a tile's lines, once for every block of 64 MMA rows and
-/// every sweep but the last. A multiprocessor sends 32 bytes a clock.
+/// Clocks in which a cluster's blocks exchange their parts of a tile's lines. They do so for every block of 64 MMA rows
+/// and every sweep but the last. A multiprocessor sends 32 bytes a clock.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn exchange_clocks(constants: &Sm90Constants, sweeps: usize, key: &Sm90Key, traffic: &Traffic) -> f64 {
     let (rows, _) = key.result_tile();

@@ -24,7 +24,7 @@ use crate::gemm::model::repacking::Repacking;
 use crate::gemm::problem::{Left, Major, OperandLayout, OperandView, Problem, Reading};
 use crate::gemm::run::sought::{Sought, WantedKernel};
 
-/// What a kernel takes in front of the epilogue's arguments.
+/// Arguments in front of the epilogue's.
 pub(super) const COMMON: DeviceStruct = DeviceStruct {
     name: "ToyCommon",
     fields: &[

@@ -1,4 +1,4 @@
-//! Contractions on the CPU: reductions of a function of several operands, each of which has some of the outputs' axes
+//! Contractions on the CPU: reductions of a function of several operands. Each operand has some of the outputs' axes
 //! only. Products of matrices are contractions, and so are sums of |a − b|, least sums of two paths, and distances.
 //!
 //! **Which reductions.** An axis of outputs belongs to rows or to columns, by the operands that have it ([`roles`]). No
@@ -11,8 +11,8 @@
 //! operands are loaded for an output. `jit` counts the instructions of every tile that fits, with the padding of these
 //! extents, and takes the cheapest: 4 × 24 outputs for a product with AVX2, 6 × 64 with AVX-512.
 //!
-//! **What is packed.** The operands of a block of outputs are packed for some elements at a time, by strips, which read
-//! any layout and convert any type ([`pack`]). Rows and columns that are left over are padded, so a tile has no masks.
+//! **What is packed.** The operands of a block of outputs are packed for some elements at a time ([`pack`]). Strips read
+//! any layout and convert any type. Rows and columns that are left over are padded, so a tile has no masks.
 //! Elements are cut so that a tile's columns stay in the first-level cache, outputs so that a block stays in the second.
 //!
 //! **In which order.** Every output is combined with its elements one after the other. This is the order of
@@ -91,12 +91,12 @@ impl Contraction {
         Some(Self { roles, elements, sides, is_product, tiles: None })
     }
 
-    /// The number of parts of an output with so many elements.
+    /// The number of parts of an output with this many elements.
     pub(super) fn parts(order: Order, count: i64) -> i64 {
         if order == Order::Exact { 1 } else { (count / PART).clamp(1, PARTS) }
     }
 
-    /// Compiles it for so many threads. Whether there is code.
+    /// Compiles it for this many threads. Whether there is code.
     pub(super) fn compile(&mut self, threads: usize, vectors: Vectors) -> bool {
         let extents = self.roles.extents();
         self.tiles = TileKernel::compile(&self.sides.body, extents, vectors).map(|kernel| {

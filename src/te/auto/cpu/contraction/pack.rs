@@ -12,9 +12,9 @@ use crate::te::error::TeError;
 
 /// The bits of a lane: 32 or 64.
 pub(super) trait Word: bytemuck::Pod + Send + Sync {
-    /// The lanes of a register that has such lanes, as they are in memory.
+    /// The lanes of a register as they are in memory, if it has them.
     fn of(registers: &Registers, register: Register) -> &[Self];
-    /// The same to write to.
+    /// These lanes, to write to.
     fn of_mut(registers: &mut Registers, register: Register) -> &mut [Self];
 }
 

@@ -18,7 +18,7 @@ const OUTPUTS: i64 = 1024;
 pub(in crate::te::auto::cpu) struct Roles {
     /// The loops over outputs, in the order of the outputs' memory.
     pub(in crate::te::auto::cpu) outer: Loops,
-    /// Which of them are rows. Those from `columns` on are columns; the others are batches.
+    /// Which of them are rows. Axes from `columns` on are columns; the others are batches.
     rows: Vec<bool>,
     columns: usize,
     /// The reads that differ from row to row, those that differ from column to column, and those that do neither.
@@ -81,7 +81,7 @@ impl Roles {
         [0, 1].map(|side| self.reads[side].contains(&place))
     }
 
-    /// The same of an axis's value.
+    /// The role by an axis's value.
     pub(super) fn axis_varies(&self, axis: usize) -> [bool; 2] {
         let at = self.outer.iter().position(|level| level.axis == Some(axis));
         [at.is_some_and(|at| self.rows[at]), at.is_some_and(|at| at >= self.columns)]

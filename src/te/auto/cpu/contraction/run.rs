@@ -21,7 +21,7 @@ thread_local! {
     static LAST: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
 }
 
-/// What a thread computes blocks with.
+/// A thread's memory for computing blocks.
 struct Workspace {
     registers: Registers,
     memory: Vec<u64>,

@@ -16,7 +16,7 @@ use crate::te::auto::cpu::program::Program;
 pub(super) struct Sides {
     pub(super) rows: Side,
     pub(super) columns: Side,
-    /// What is computed of an output's totals and the operands of its row and its column.
+    /// A function of an output's totals and the operands of its row and its column.
     pub(super) body: Body,
     /// The steps of the body.
     steps: Vec<LaneStep>,
@@ -24,11 +24,11 @@ pub(super) struct Sides {
     pub(super) is_wide: bool,
 }
 
-/// What is computed for a row, or for a column, of each element.
+/// Values of each element that belong to a row or a column alone.
 #[derive(Default)]
 pub(super) struct Side {
     pub(super) steps: Vec<LaneStep>,
-    /// What tiles use of it.
+    /// The part that tiles use.
     pub(super) operands: Vec<Register>,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Gpu<'a> {
     pub(super) device: &'a Device,
 }
 
-/// The threads of a block, each of which reduces ranges that data give.
+/// The threads of a block; each reduces ranges that data give.
 const THREADS_BY_DATA: i64 = 128;
 
 impl Backend for Gpu<'_> {

@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) origins: Vec<Vec<Expr>>,
     /// Whether the program allocates a stage's buffers.
     pub(crate) internal: Vec<bool>,
-    /// The buffers of values that no argument takes, of stages of which an argument takes another. The program allocates
+    /// The buffers of values that no argument takes, where an argument takes another of their stage. The program allocates
     /// them.
     pub(crate) unasked: Vec<Buffer>,
     /// How the window moves of a stage with circular memory.

@@ -53,7 +53,7 @@ pub(crate) struct Counters {
     pub(crate) unbound: Vec<Var>,
 }
 
-/// What is around the place where a producer is computed.
+/// Loops around the place where a producer is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Around {
     /// A loop of a stage.

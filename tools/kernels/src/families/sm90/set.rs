@@ -115,8 +115,8 @@ pub(super) fn in_tile() -> Vec<Subject> {
     set
 }
 
-/// Epilogues of several phases in the tiles of a cluster, of two, four, eight and sixteen blocks along rows, by both schedules,
-/// with every split of K that there is.
+/// Epilogues of several phases in the tiles of a cluster, of 2, 4, 8 and 16 blocks along rows. Both schedules are there, with
+/// every split of K.
 pub(super) fn in_cluster() -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let mut set = Vec::new();
