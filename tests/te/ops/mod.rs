@@ -10,6 +10,7 @@ mod functions;
 mod images;
 mod indexing;
 mod products;
+mod products_refused;
 mod reductions;
 mod running;
 mod scans;
