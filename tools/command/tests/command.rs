@@ -277,7 +277,7 @@ fn second(accum: Accum, c: Tensor<half>) -> Tensor {
         5 |     other(x)
           |     ^^^^^
 
-        error: there is no operation `missing`; a function of your own stands under `#[elementwise]`; there are `abs`, `ceil`, `clamp`, `cos`, `erf`, `exp`, `exp2`, `floor`, `fma`, `gelu`, `gelu_tanh`, `hardswish`, `leaky_relu`, `log`, `log1p`, `log2`, `max`, `min`, `neg`, `pow`, `recip`, `relu`, `round`, `rsqrt`, `select`, `sigmoid`, `silu`, `sin`, `softplus`, `sqrt`, `square`, `tanh`, `own`, `other`, `third`
+        error: there is no operation `missing`; a function of your own stands under `#[elementwise]`; there are `abs`, `atan2`, `ceil`, `clamp`, `cos`, `erf`, `exp`, `exp2`, `floor`, `fma`, `gelu`, `gelu_tanh`, `hardswish`, `leaky_relu`, `log`, `log1p`, `log2`, `max`, `min`, `neg`, `pow`, `recip`, `relu`, `round`, `rsqrt`, `select`, `sigmoid`, `silu`, `sin`, `softplus`, `sqrt`, `square`, `tan`, `tanh`, `own`, `other`, `third`
           --> layer.rs:15:2
            |
         15 | 	missing(x) + maximum(x, 1.0)
