@@ -197,6 +197,33 @@ extern "C" __global__ void scale(float* x, float factor, int n) {
         assert!(made.log.kernel(&name).is_some());
     }
 
+    /// In a child, whose addresses are limited after NVRTC has been loaded: NVRTC itself would end it.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn without_memory_compiling_is_refused() {
+        const NAME: &str = "compile::compiler::tests::without_memory_compiling_is_refused";
+        const CHILD: &str = "EPILOGUE_TEST_IS_WITHOUT_MEMORY";
+        let Some(compiler) = testing::compiler(NAME) else { return };
+        let compiler = compiler.with_cache(None);
+        if std::env::var_os(CHILD).is_none() {
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            let output = child.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+            return;
+        }
+        let compile = |name: &str| compiler.compile(&Source::new(name, "scale", KERNEL), Arch::SM_80, Output::Ptx);
+        compile("first.cu").unwrap();
+        let has = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = has.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap();
+        let most = pages * 4096 + (16 << 20);
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+        // SAFETY: a valid place to read from.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+        let refused = compile("second.cu").map(drop);
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{refused:?}");
+    }
+
     #[test]
     fn the_cache_gives_the_same_and_survives_damage() {
         let Some(compiler) = testing::compiler("the_cache_gives_the_same_and_survives_damage") else { return };

@@ -13,9 +13,13 @@ use std::time::SystemTime;
 
 use crate::compile::cache::{CacheKey, KernelCache};
 use crate::error::{Error, Result};
+use crate::memory::host_bytes::HostBytes;
 
 use library::Library;
 pub(crate) use library::{CompiledKernel, Unusable};
+
+/// Memory for one compilation, in bytes. A kernel of 3,200 lines takes 31 MiB as PTX and 6 MiB more as machine code.
+const ROOM: usize = 64 << 20;
 
 /// An NVRTC that is known to load.
 pub(crate) struct Nvrtc {
@@ -58,8 +62,15 @@ impl Nvrtc {
     }
 
     /// Compiles a source. `cubin` says whether the options ask for machine code.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where NVRTC would find no memory: it ends the process then.
     pub(crate) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<CompiledKernel> {
-        self.library()?.compile(name, code, options, cubin)
+        let library = self.library()?;
+        if !HostBytes::have_room(ROOM) || Vec::<u8>::new().try_reserve_exact(ROOM).is_err() {
+            return Err(Error::OutOfMemory { device: "this computer".to_owned(), bytes: ROOM });
+        }
+        library.compile(name, code, options, cubin)
     }
 
     fn library(&self) -> Result<&Library> {
