@@ -12,7 +12,9 @@ use super::kernel::{Finish, SplitK};
 use super::model::Candidate;
 use super::planned::Gemm;
 use super::planner::Planner;
-use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Property, Right};
+use super::problem::{
+    Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Property, Quantization, Right,
+};
 #[cfg(doc)]
 use super::support::supports;
 use super::{Tile, sm90};
@@ -207,6 +209,28 @@ impl<E> Builder<E> {
     pub fn layouts(mut self, a: OperandLayout, b: OperandLayout) -> Self {
         self.planner.description.settings.layouts = (a, b);
         self
+    }
+
+    /// Gives B weights that are quantised so; see [`quantized`](super::quantized). Both element types are then A's.
+    ///
+    /// ```
+    /// use epilogue::gemm::{CodeType, Quantization, ZeroPoints};
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn plain(accum: Accum) -> Tensor {
+    ///     accum
+    /// }
+    ///
+    /// let zero_points = ZeroPoints::Each;
+    /// let format = Quantization { codes: CodeType::Uint4, scales: ElementType::BF16, zero_points, group: Some(64) };
+    /// let builder = Gemm::builder::<Plain>(&Device::cpu()).elements(ElementType::BF16, ElementType::BF16);
+    /// assert!(builder.problem(8, 4096, 4096).weights(format).choose().is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn weights(self, quantization: Quantization) -> Self {
+        self.with_problem(|problem| problem.of_weights(quantization))
     }
 
     /// How the product is computed; by default as exactly as the operands allow.

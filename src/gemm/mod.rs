@@ -8,6 +8,7 @@
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
 //! | multiply rows that an index picks | [`Rows::picked`] |
 //! | multiply FP8 with a scale for each block | [`Scaled`] |
+//! | multiply weights of 4 or 8 bits with scales of groups | [`Quantized`] |
 //! | write rows where an index says | [`Rows::scattered`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | convolve images with filters, also in groups of channels | [`patches()`], [`Window`], [`Filter`] |
@@ -54,11 +55,12 @@ pub use kernel::{Finish, PatchKind, PatchShape, ReadingShape, SplitK, SplitKind}
 pub use model::{Bound, Candidate, LaunchConstants, Machine, Misfit, Offer, Parameter, Repacking, Unreachable};
 pub use planned::Gemm;
 pub use problem::{
-    Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Format, Formats, Fp8, Grouping, GroupsError,
-    Int8, Knob, Left, MAX_EXTENT, Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchBoxes,
-    PatchError, PatchReading, Placing, Problem, Property, Reading, ReadingOf, Right, Rows, RowsError, ScaleError,
-    Scaled, ScatterError, Unboxed, Window, depth, filter, gradient_filter, gradient_filter_in_groups, gradient_patches,
-    patches, rows, scaled, transposed_patches,
+    Arithmetic, Byte, CodeType, Comparison, Depth, Divided, Error, Filter, Float16, Format, FormatError, Formats, Fp8,
+    Grouping, GroupsError, Int8, Knob, Left, MAX_EXTENT, Major, MixedInput, NameMistake, OperandLayout, OperandView,
+    Packed, Pair, PatchBoxes, PatchError, PatchReading, Placing, Problem, Property, Quantization, Quantized, Reading,
+    ReadingOf, Right, Rows, RowsError, ScaleError, Scaled, ScatterError, Unboxed, Unpacked, Window, ZeroPoints, depth,
+    filter, gradient_filter, gradient_filter_in_groups, gradient_patches, patches, quantized, rows, scaled,
+    transposed_patches,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

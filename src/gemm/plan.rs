@@ -13,7 +13,7 @@ use super::devices::operation::{GivenRun, Operation};
 use super::kernel::launch::LaunchDescription;
 use super::model::Candidate;
 use super::model::choice::Origin;
-use super::problem::{Error, GroupsError, Left, Problem, Right, RowsError, ScaleError, ScatterError};
+use super::problem::{Error, FormatError, GroupsError, Left, Problem, Right, RowsError, ScaleError, ScatterError};
 use super::run::check;
 use super::run::images::with_matrices;
 use crate::Argument;
@@ -95,6 +95,9 @@ impl Plan {
         let planned = &self.operation.problem;
         if planned.reading.is_picked() != given.reading.is_picked() {
             return Err(RowsError::Other { given: given.reading.is_picked() }.into());
+        }
+        if planned.formats != given.formats && planned.formats.b.is_quantized() | given.formats.b.is_quantized() {
+            return Err(FormatError::Other { planned: planned.formats.b, given: given.formats.b }.into());
         }
         if planned.formats != given.formats {
             return Err(ScaleError::Other { given: given.formats.are_scaled() }.into());

@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use epilogue_float_mode::in_default_mode;
-use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
+use epilogue_runtime::{Device, Kernel, Source, Stream};
 
 use super::devices::Choice;
 use super::kernel::launch::LaunchDescription;
 use super::plan::Plan;
-use super::problem::{Error, Left, Packed, Problem, Right};
+use super::problem::{Error, Left, Packed, Problem, Right, Unpacked};
 use super::run::by_name::by_name;
 use super::run::check;
 use crate::evt::{Form, ValidTree};
@@ -96,12 +96,15 @@ impl<E> Gemm<E> {
     /// Packs a B, for runs that read it again and again: weights. Runs take the result in place of the tensor, and need not
     /// pack B themselves; see [`Packed`].
     ///
-    /// With several accumulators, every B is packed by itself: `gemm.run(&x, [&gate, &up], …)`.
+    /// With several accumulators, every B is packed by itself: `gemm.run(&x, [&gate, &up], …)`. [Quantised](super::Quantized)
+    /// weights are packed in the same way.
     ///
     /// # Errors
+    /// [`Error::Format`](super::FormatError) for quantised weights of another format than the plan's.
     /// [`Error::NoPacking`] on a GPU, whose kernels read B as it lies; [`Error::PackedStrides`] for a B that is contiguous
     /// along neither K nor N; a tensor of another device, element type or rank; too little memory.
-    pub fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error> {
+    pub fn pack<'b>(&self, b: impl Into<Unpacked<'b>>) -> Result<Packed, Error> {
+        let b = b.into();
         in_default_mode(|| self.plan.executable.pack(b))
     }
 

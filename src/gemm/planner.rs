@@ -10,10 +10,12 @@ use super::devices::{self, Choice, operation::Operation};
 use super::plan::Plan;
 use super::problem::operand::common_layout;
 use super::problem::property::Properties;
-use super::problem::{Error, Left, Major, Problem, Right, RowsError, block_scales};
+use super::problem::{
+    Error, FormatError, Formats, Left, Major, OperandLayout, Problem, Right, RowsError, block_scales, weight_check,
+};
 use super::remembered::{Question, Remembered};
 use super::run::check;
-use super::support::supports;
+use super::support::{Feature, supports};
 use crate::evt::{Phases, Tree, Types, ValidTree};
 
 /// A plan in the making: its device, its epilogue and its settings.
@@ -38,11 +40,17 @@ impl Planner {
         b.check_count(self.tree.name(), self.tree.accumulators())?;
         self.description.problem = Some(Problem::of(a, b.clone())?);
         self.description.asked = Properties::default();
-        self.description.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
+        let of_a = a.tensor().element_type();
+        let of_b = b.element_beside(of_a)?;
+        self.description.elements = Some((of_a, of_b));
+        if !b.weights().is_empty() {
+            self.description.settings.layouts = (a.layout()?, OperandLayout::packed(Major::K));
+            return Ok(());
+        }
         let matrices = a.patches()?.map(|patches| patches.matrices(b.tensors())).transpose()?;
         let views = matrices.as_ref().map_or_else(|| b.views(), |matrices| b.as_matrices(matrices).views());
         self.description.settings.layouts =
-            (a.layout()?, a.layout_of_b(common_layout(&views), b.first()?.element_type()));
+            (a.layout()?, a.layout_of_b(common_layout(&views), of_b));
         Ok(())
     }
 
@@ -93,10 +101,11 @@ impl Planner {
             check::scattered(&phases.tree)?;
         }
         let types = tree.types();
+        weight_check::check_reading(problem.formats, problem.reading)?;
         if problem.formats.are_scaled() {
             block_scales::check_types((types.a, types.b), self.description.settings.arithmetic)?;
         }
-        self.check_request(types)?;
+        self.check_request(types, problem.formats)?;
         let (Description { settings, multiprocessors, tuning, request, .. }, device) =
             (self.description, self.device.clone());
         let operation = Operation { device, phases: Arc::new(phases), problem, settings, multiprocessors, tuning };
@@ -105,8 +114,13 @@ impl Planner {
     }
 
     /// Checks the operands' types and layouts, and how much of the device may be filled.
-    fn check_request(&self, types: Types) -> Result<(), Error> {
-        supports(&self.device, (types.a, types.b, self.description.settings.arithmetic))?;
+    fn check_request(&self, types: Types, formats: Formats) -> Result<(), Error> {
+        let (Types { a, b, .. }, arithmetic) = (types, self.description.settings.arithmetic);
+        match formats.quantization() {
+            Some(_) if a != b => return Err(FormatError::Elements { a, b }.into()),
+            Some(format) => supports(&self.device, Feature::Weights { a, format, arithmetic })?,
+            None => supports(&self.device, (a, b, arithmetic))?,
+        }
         for (operand, layout, element) in
             [("A", self.description.settings.layouts.0, types.a), ("B", self.description.settings.layouts.1, types.b)]
         {

@@ -12,13 +12,15 @@ use super::problem::digits::shape_of;
 use super::problem::patches::Patches;
 use super::problem::scaled::SCALE_BLOCK;
 use super::problem::sliding::{PatchMatrix, Sliding};
-use super::problem::{Comparison, Divided, Error, Grouping, Left, Right};
+use super::problem::weight_values::WeightExtents;
+use super::problem::weights::Weights;
+use super::problem::{Arithmetic, Comparison, Divided, Error, Grouping, Left, Right};
 use super::run::groups::read_groups;
 use super::run::images::OutputImages;
 use super::run::picked::read_picked;
 use super::run::scattered::Placed;
 use crate::evt::reference::{
-    self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product, Scales,
+    self, Activations, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product, Scales,
 };
 use crate::evt::{BroadcastClass, ParameterClass, Types};
 use crate::{Argument, Arguments, Epilogue};
@@ -88,7 +90,7 @@ fn of_product(plan: &Plan, given: &GivenRun<'_, '_>) -> Result<Reference, Error>
     };
     let groups = rows.map(|rows| Groups { rows, of_one_matrix });
     let of_a = a.scales().map(Values::of).transpose()?;
-    let of_b = b.scales().iter().map(|scales| Values::of(scales)).collect::<Result<Vec<_>, Error>>()?;
+    let scales_of_b = b.scales().iter().map(|scales| Values::of(scales)).collect::<Result<Vec<_>, Error>>()?;
     let patches = a.patches()?.zip(a.window());
     let picked = read_picked(a, &problem, divided.as_deref())?;
     let placed = Placed::read(a, tree, rows, arguments)?;
@@ -97,7 +99,12 @@ fn of_product(plan: &Plan, given: &GivenRun<'_, '_>) -> Result<Reference, Error>
         Some(rows) => all.rows(&rows, problem.k),
         None => all,
     };
-    let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
+    let weights = b.weights().iter().map(Numbers::of).collect::<Result<Vec<_>, Error>>()?;
+    let of_b = |tensor: &&DeviceTensor| {
+        // Codes are no values.
+        if weights.is_empty() { Values::of(tensor) } else { Ok(Values { values: Vec::new(), rank: 2 }) }
+    };
+    let b = b.tensors().iter().map(of_b).collect::<Result<Vec<_>, Error>>()?;
     let (multiplication, fast_math) = plan.executable.multiplication();
     let images = &a.values;
     let a = a.matrix(problem.m, problem.k);
@@ -105,10 +112,18 @@ fn of_product(plan: &Plan, given: &GivenRun<'_, '_>) -> Result<Reference, Error>
     for (i, b) in b.iter().enumerate() {
         let b = b.matrix(problem.k, problem.n);
         let (types, k) = (tree.types(), problem.k);
-        if let (Some(of_a), Some(of_b)) = (&of_a, of_b.get(i)) {
+        if let (Some(of_a), Some(of_b)) = (&of_a, scales_of_b.get(i)) {
             let (of_k, of_n) = (k.div_ceil(SCALE_BLOCK), problem.n.div_ceil(SCALE_BLOCK));
             let scales = Scales { a: of_a.matrix(problem.m, of_k), b: of_b.matrix(of_k, of_n) };
             products.push(Product::of_scaled(types, extent, k, (&a, &b), scales, groups)?);
+            continue;
+        }
+        if let Some(numbers) = weights.get(i) {
+            let activations = match plan.operation.settings.arithmetic {
+                Arithmetic::Int8Activations => Activations::Int8,
+                _ => Activations::Exact,
+            };
+            products.push(Product::of_weights(types, activations, extent, k, &a, numbers.weights(k, problem.n), groups)?);
             continue;
         }
         if let Some((patches, window)) = &patches {
@@ -232,6 +247,34 @@ impl Comparison {
             Some(_) => Err(Error::OutsideBounds(self)),
             None => Ok(self),
         }
+    }
+}
+
+/// The numbers of quantised weights.
+struct Numbers {
+    /// Codes less their zero points, and scales.
+    steps: Values,
+    scales: Values,
+    group: usize,
+}
+
+impl Numbers {
+    fn of(weights: &Weights<'_>) -> Result<Self, Error> {
+        let values = weights.values()?;
+        let (WeightExtents { batch, k, n }, format) = (values.extents, weights.quantization());
+        let (matrices, rank) = (batch.unwrap_or(1), if batch.is_some() { 3 } else { 2 });
+        let places = |rows: usize| {
+            (0..matrices).flat_map(move |l| (0..rows).flat_map(move |row| (0..n).map(move |column| (l, row, column))))
+        };
+        let steps = places(k).map(|(l, k, column)| f64::from(values.step(l, k, column))).collect();
+        let scales = places(format.groups_of(k)).map(|(l, group, column)| values.scale(l, group, column)).collect();
+        let [steps, scales] = [steps, scales].map(|values| Values { values, rank });
+        Ok(Self { steps, scales, group: format.group_of(k) })
+    }
+
+    fn weights(&self, k: usize, n: usize) -> reference::Weights<'_> {
+        let (steps, scales) = (self.steps.matrix(k, n), self.scales.matrix(k.div_ceil(self.group), n));
+        reference::Weights { steps, scales, group: self.group }
     }
 }
 

@@ -4,7 +4,7 @@ use epilogue_runtime::Device;
 
 use super::devices;
 use super::problem::property::Properties;
-use super::problem::{Arithmetic, Error, Knob, Property};
+use super::problem::{Arithmetic, Error, FormatError, Knob, Property, Quantization, weight_check};
 use crate::ElementType;
 use crate::evt::Types;
 
@@ -29,6 +29,15 @@ pub enum Feature {
     Patches,
     /// FP8 operands with [scales of blocks](super::Scaled).
     BlockScales,
+    /// The product with [quantised weights](super::Quantized) as B.
+    Weights {
+        /// A's element type.
+        a: ElementType,
+        /// How B is quantised.
+        format: Quantization,
+        /// How it is computed.
+        arithmetic: Arithmetic,
+    },
     /// Two properties of one product.
     Both(Property, Property),
 }
@@ -80,7 +89,7 @@ impl From<Knob> for Feature {
 #[doc = include_str!("support.md")]
 ///
 /// # Errors
-/// [`Error::OperandTypes`], [`Error::Arithmetic`] or [`Error::NoKnob`]; for two properties, why they exclude each other.
+/// [`Error::OperandTypes`], [`Error::Arithmetic`], [`Error::Format`] or [`Error::NoKnob`]; for two properties, why they exclude each other.
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {
     match feature.into() {
         Feature::Product { a, b, arithmetic } => multiplies(device, a, b, arithmetic),
@@ -88,6 +97,13 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
             None => Ok(()),
             Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
         },
+        Feature::Weights { a, format, arithmetic } => {
+            weight_check::check_types(a, format, arithmetic)?;
+            if devices::list::of(device).multiplies_weights(format) {
+                return Ok(());
+            }
+            Err(FormatError::Device { device: device.to_string(), format }.into())
+        }
         // On every GPU by kernels of the oldest family, at least.
         Feature::Groups | Feature::Patches | Feature::BlockScales => Ok(()),
         Feature::Both(x, y) => Properties::default().with(x, true).with(y, true).check(None),
@@ -99,6 +115,7 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
         Arithmetic::Exact => None,
         Arithmetic::Tf32 | Arithmetic::FastBf16 => Some("f32"),
         Arithmetic::FastFp8 => Some("f8e4m3 or f8e5m2"),
+        Arithmetic::Int8Activations => return Err(FormatError::NotQuantized { given: b }.into()),
     };
     for (operand, given) in [("A", a), ("B", b)] {
         if let Some(needed) = needed

@@ -83,8 +83,8 @@
 //!
 //! # Types
 //!
-//! Elements are floating-point numbers (f64, f32, f16, bf16, f8e4m3, f8e5m2), integers of 8 to 64 bits with and without a
-//! sign, or truth values. Two types don't mix; [`cast`](crate::te::Expr::cast) converts. [`DType`](crate::te::DType) says
+//! Elements are numbers or truth values. Floating-point types are f64, f32, f16, bf16, f8e4m3 and f8e5m2; integers have 8 to
+//! 64 bits, with and without a sign. Two types don't mix; [`cast`](crate::te::Expr::cast) converts. [`DType`](crate::te::DType) says
 //! how each type overflows, and [`Expr`](crate::te::Expr) lists the operations. All devices give the same integers.
 //!
 //! ```

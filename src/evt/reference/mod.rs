@@ -18,6 +18,7 @@ mod integer;
 mod orders;
 mod pair;
 mod product;
+mod quantized;
 mod scaled;
 mod wide;
 
@@ -26,6 +27,7 @@ pub use convolution::Convolution;
 pub use element::{has_padding, unpack};
 pub use evaluate::{evaluate, evaluate_grouped};
 pub use product::{Multiplication, Product};
+pub use quantized::{Activations, Weights};
 pub use scaled::Scales;
 
 use std::ops::Range;

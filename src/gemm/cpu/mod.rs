@@ -42,6 +42,7 @@ mod taps;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod weights;
 #[cfg(target_arch = "x86_64")]
 mod words;
 
@@ -58,7 +59,7 @@ use self::kernel::words::multiplies_matrices;
 use self::machine::{Machine, Neighbours};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::packed::panels;
-use self::product::{Accumulation, BlockScales, Product};
+use self::product::{Accumulation, BlockScales, Product, ProductFormat};
 use self::program::{Program, TileReduction};
 pub(crate) use self::programs::Programs;
 use self::programs::{Prepared, Typed, Worker};
@@ -68,11 +69,14 @@ use self::slots::SlotMemory;
 use self::strip::BoundStrips;
 use self::tile::{Extents, Tile, Tiles, Turns};
 pub(crate) use self::tile::{Groups, TileShape};
+pub(crate) use self::weights::{Activations, pack_weights};
+use self::weights::WeightView;
 use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, PartBinding, PhasePart, Phases, ValidTree};
 use crate::gemm::problem::digits::{BatchAxes, has_digits, shape_of};
 use crate::gemm::problem::patches::Patches;
+use crate::gemm::problem::weight_panels::WeightPanels;
 use crate::gemm::problem::{Error, Grouping, WholePanels};
 use crate::simd::stream;
 use crate::sync::lock;
@@ -109,6 +113,9 @@ pub(crate) struct Operands<'a> {
     pub(crate) panels: &'a [Option<&'a WholePanels>],
     /// The scales of A's blocks and of those of every B.
     pub(crate) scales: Option<(&'a DeviceTensor, &'a [&'a DeviceTensor])>,
+    /// The weights whose codes every B has, and how they are multiplied; none if the elements are values.
+    pub(crate) weights: &'a [&'a WeightPanels],
+    pub(crate) activations: Activations,
 }
 
 /// Other CPUs multiply from no panels.
@@ -174,7 +181,7 @@ enum Order {
 fn execute_in(
     programs: &Programs,
     phases: &Phases,
-    Operands { a, patches, b: all_b, panels, scales }: Operands<'_>,
+    Operands { a, patches, b: all_b, panels, scales, weights, activations }: Operands<'_>,
     groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
@@ -183,6 +190,7 @@ fn execute_in(
     let tree = &phases.tree;
     let mut reads: SmallVec<[&DeviceTensor; FEW]> = smallvec![a];
     reads.extend_from_slice(all_b);
+    reads.extend(weights.iter().flat_map(|weights| weights.tensors()));
     reads.extend(scales.iter().flat_map(|(of_a, of_b)| std::iter::once(*of_a).chain(of_b.iter().copied())));
     let mut writes: SmallVec<[&DeviceTensor; FEW]> = SmallVec::new();
     let mut scalars: SmallVec<[f64; FEW]> = smallvec![0.0; arguments.len()];
@@ -196,13 +204,16 @@ fn execute_in(
     }
     // Locked until the last tile is computed.
     let access = HostAccess::lock(&reads, &writes)?;
-    let matrices = patches.is_none().then_some(&a).into_iter().chain(all_b);
-    let mut batches = matrices.into_iter().map(|operand| shape_of(operand)).filter(|shape| shape.len() == 3);
-    let batch = groups.map(|groups| groups.of.len()).or_else(|| Some(batches.next()?[0])).unwrap_or(1);
+    let elements_of_b = if weights.is_empty() { all_b } else { &[] };
+    let matrices = patches.is_none().then_some(&a).into_iter().chain(elements_of_b);
+    let batches = matrices.into_iter().map(|operand| shape_of(operand)).filter(|shape| shape.len() == 3);
+    let mut batches = batches.map(|shape| shape[0]).chain(weights.iter().filter_map(|weights| weights.extents.batch));
+    let batch = groups.map(|groups| groups.of.len()).or_else(|| batches.next()).unwrap_or(1);
     let a_shape = a.shape();
     let matrix = || [a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]];
     let [m, k] = patches.map_or_else(matrix, |patches| patches.extents());
-    let n = all_b.first().and_then(|b| b.shape().last()).copied().ok_or(Error::NoRight)?;
+    let last = all_b.first().and_then(|b| b.shape().last()).copied().ok_or(Error::NoRight)?;
+    let n = weights.first().map_or(last, |weights| weights.extents.n);
     let extents = Extents { batch, m, n, k };
     let accumulation = accumulation(tree.types().a, tree.types().b)?;
     let depths = groups.and_then(Groups::depths);
@@ -210,7 +221,12 @@ fn execute_in(
         let whole_panels = panels.get(i).copied().flatten();
         let a = patches.as_ref().map_or_else(|| view(a, 2), |patches| patches::images(a, patches));
         let scales = scales.and_then(|(of_a, of_b)| Some(BlockScales { a: view(of_a, 2), b: view(of_b.get(i)?, 2) }));
-        Product { extents, a, patches: patches.as_ref(), b: view(b, 2), whole_panels, scales, accumulation, depths }
+        let format = match (weights.get(i), scales) {
+            (Some(weights), _) => ProductFormat::Weights(WeightView::of(weights, activations)),
+            (None, Some(scales)) => ProductFormat::Scaled(scales),
+            (None, None) => ProductFormat::Plain,
+        };
+        Product { extents, a, patches: patches.as_ref(), b: view(b, 2), whole_panels, format, accumulation, depths }
     });
     let products: SmallVec<[Product<'_>; 2]> = products.collect();
 

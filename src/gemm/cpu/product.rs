@@ -15,6 +15,7 @@ use super::method::WordType;
 use super::method::{Cpu, Method, MethodCase, MethodLayout};
 use super::patches::gather;
 use super::tile::{Extents, Tile};
+use super::weights::{WeightMemory, WeightView, WeightsTileMemory};
 use crate::ElementType;
 use crate::exhaustion::{grow, resize};
 use crate::gemm::problem::WholePanels;
@@ -78,6 +79,17 @@ pub(super) struct BlockScales {
     pub(super) b: View,
 }
 
+/// What else is read than elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ProductFormat {
+    /// Nothing.
+    Plain,
+    /// The scales of the operands' blocks, which are of FP8.
+    Scaled(BlockScales),
+    /// Codes in place of B's elements.
+    Weights(WeightView),
+}
+
 /// The operands, and how they are multiplied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product<'a> {
@@ -85,13 +97,12 @@ pub(super) struct Product<'a> {
     /// Strides: batch, M, K; patches have that of the batch only.
     pub(super) a: View,
     pub(super) patches: Option<&'a Patches>,
-    /// Strides: batch, K, N.
+    /// Strides: batch, K, N. Nothing reads it if B has codes.
     pub(super) b: View,
     /// B's panels, if they were packed before the run.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others have none"))]
     pub(super) whole_panels: Option<&'a WholePanels>,
-    /// The scales of the operands' blocks, which are of FP8.
-    pub(super) scales: Option<BlockScales>,
+    pub(super) format: ProductFormat,
     pub(super) accumulation: Accumulation,
     /// The part of K of every batch; without it all of K.
     pub(super) depths: Option<&'a [Range<usize>]>,
@@ -106,6 +117,8 @@ pub(super) struct Panels {
     pub(super) narrow_tile: Vec<f32>,
     /// The sums of a block of a tile, if blocks have scales.
     pub(super) block: Vec<f32>,
+    /// Rows of A, and unpacked weights, if B has codes.
+    weights: WeightMemory,
     accumulators: Vec<OfAccumulator>,
 }
 
@@ -125,8 +138,15 @@ impl Panels {
 
     /// Forgets what has been packed: B may have changed since.
     pub(super) fn forget(&mut self) {
+        self.accumulators.iter_mut().for_each(|of| of.words.forget());
+    }
+}
+
+impl WordPanels {
+    /// Forgets what has been packed.
+    pub(super) fn forget(&mut self) {
         #[cfg(target_arch = "x86_64")]
-        self.accumulators.iter_mut().for_each(|of| of.words.packed.clear());
+        self.packed.clear();
     }
 }
 
@@ -185,19 +205,24 @@ impl Product<'_> {
         panels: &mut Panels,
         to: &mut [T],
     ) {
-        if let Some(scales) = &self.scales {
-            // SAFETY: the caller's promise.
-            return unsafe { self.by_blocks(scales, tile, panels, &mut to[..tile.rows.len() * tile.columns.len()]) };
-        }
-        let Panels { narrow, wide, narrow_tile, accumulators, .. } = panels;
-        accumulators.resize_with(accumulators.len().max(accumulator + 1), OfAccumulator::default);
-        let OfAccumulator { words, wide_tile } = &mut accumulators[accumulator];
         let length = tile.rows.len() * tile.columns.len();
         let to = &mut to[..length];
+        if let ProductFormat::Scaled(scales) = &self.format {
+            // SAFETY: the caller's promise.
+            return unsafe { self.by_blocks(scales, tile, panels, to) };
+        }
+        let Panels { narrow, wide, narrow_tile, accumulators, weights: memory, .. } = panels;
+        accumulators.resize_with(accumulators.len().max(accumulator + 1), OfAccumulator::default);
+        let OfAccumulator { words, wide_tile } = &mut accumulators[accumulator];
+        if let ProductFormat::Weights(weights) = &self.format {
+            let memory = WeightsTileMemory { of_weights: memory, words, panels: narrow };
+            // SAFETY: the caller's promise.
+            return accumulated(to, narrow_tile, |to| unsafe { self.by_weights(weights, tile, memory, to) });
+        }
         match self.accumulation {
             Accumulation::F32 => {
                 // SAFETY: the caller's promise.
-                accumulated(to, narrow_tile, |to| unsafe { self.floats(tile, words, narrow, to) });
+                accumulated(to, narrow_tile, |to| unsafe { self.floats(tile, self.depth(tile), words, narrow, to) });
             }
             Accumulation::F64 => {
                 // SAFETY: the caller's promise.
@@ -223,9 +248,18 @@ impl Product<'_> {
         }
     }
 
-    /// Multiplies over all of K, accumulated in f32.
-    unsafe fn floats(&self, tile: &Tile, words: &mut WordPanels, panels: &mut PanelPair<f32>, to: &mut [f32]) {
-        let depth = self.depth(tile);
+    /// Multiplies over a range of K, accumulated in f32.
+    ///
+    /// # Safety
+    /// The conditions of [`tile`](Self::tile).
+    pub(super) unsafe fn floats(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        words: &mut WordPanels,
+        panels: &mut PanelPair<f32>,
+        to: &mut [f32],
+    ) {
         let mut case = self.case(tile, &depth);
         // SAFETY: the caller's promise.
         while unsafe { !self.by_words(Method::of(&case, Cpu::this()), tile, depth.clone(), words, to) } {

@@ -5,7 +5,7 @@ use super::operation::Operation;
 use crate::ElementType;
 use crate::evt::Prices;
 use crate::gemm::model::selection::Request;
-use crate::gemm::problem::{Arithmetic, Error, Knob};
+use crate::gemm::problem::{Arithmetic, Error, Knob, Quantization};
 
 /// A kind of device.
 pub(crate) trait Backend {
@@ -14,6 +14,9 @@ pub(crate) trait Backend {
 
     /// Why it doesn't multiply operands of these types, as advice; `None` if it does.
     fn refuses(&self, types: (ElementType, ElementType), arithmetic: Arithmetic) -> Option<&'static str>;
+
+    /// Whether it multiplies quantised weights of this format.
+    fn multiplies_weights(&self, format: Quantization) -> bool;
 
     /// Why it doesn't have a knob; `None` if it has.
     fn lacks(&self, knob: Knob) -> Option<&'static str>;

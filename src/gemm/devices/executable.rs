@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use epilogue_runtime::{DeviceTensor, Kernel, Source, Stream};
+use epilogue_runtime::{Kernel, Source, Stream};
 
 use super::operation::{GivenRun, Operation};
 use crate::evt::reference::Multiplication;
 use crate::gemm::kernel::launch::LaunchDescription;
-use crate::gemm::problem::{Error, Packed};
+use crate::gemm::problem::{Error, Packed, Unpacked};
 #[cfg(test)]
 use crate::gemm::run::variant::Variant;
 
@@ -30,7 +30,7 @@ pub(crate) trait Executable: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Error::NoPacking`] if runs read B as it lies.
-    fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error>;
+    fn pack(&self, b: Unpacked<'_>) -> Result<Packed, Error>;
 
     /// The text of the planned kernel, or a description of what runs.
     fn source(&self) -> &str;

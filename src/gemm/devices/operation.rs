@@ -35,7 +35,8 @@ impl Operation {
     /// The purpose for which a B must be packed.
     pub(crate) fn purpose(&self) -> Purpose {
         let types = self.tree().types();
-        Purpose { a: types.a, b: types.b, arithmetic: self.settings.arithmetic }
+        let format = self.problem.formats.b;
+        Purpose { a: types.a, b: types.b, format, arithmetic: self.settings.arithmetic }
     }
 }
 

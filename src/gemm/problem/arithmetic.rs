@@ -26,6 +26,14 @@ pub enum Arithmetic {
     /// tiles, but a sum keeps 14 bits. Errors grow with K, to some percent of the result for K in the thousands. Other
     /// devices compute as with `Exact`, which is within the same bounds.
     FastFp8,
+    /// A rounded to 8-bit integers, for a B of [quantised weights](super::quantized::Quantized) only. Each row's 32
+    /// elements along K share a scale; products of codes are summed exactly, and these sums in f32. It is faster than
+    /// `Exact`, and an element of A is off by up to 1/254 of the largest in its block.
+    ///
+    /// The block's scale is `d = max|x| / 127`, and a code is `x · (127 / max|x|)` rounded to nearest, ties to even; every
+    /// operation is rounded to f32. If all elements are below 2^-119, all codes are 0. A block with an infinity or a
+    /// NaN makes the row's results NaN.
+    Int8Activations,
 }
 
 impl Arithmetic {
@@ -33,6 +41,7 @@ impl Arithmetic {
     pub(crate) const fn takes(self, element: ElementType) -> bool {
         match self {
             Self::Exact => true,
+            Self::Int8Activations => matches!(element, ElementType::F32 | ElementType::BF16 | ElementType::F16),
             Self::Tf32 | Self::FastBf16 => matches!(element, ElementType::F32),
             Self::FastFp8 => matches!(element, ElementType::F8E4M3 | ElementType::F8E5M2),
         }
@@ -46,6 +55,7 @@ impl fmt::Display for Arithmetic {
             Self::Tf32 => "TF32",
             Self::FastBf16 => "fast bf16",
             Self::FastFp8 => "fast FP8",
+            Self::Int8Activations => "8-bit activations",
         })
     }
 }

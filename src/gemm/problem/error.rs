@@ -3,6 +3,7 @@
 use epilogue_runtime::AxisList;
 
 use super::arithmetic::Arithmetic;
+use super::format_error::FormatError;
 use super::groups_error::GroupsError;
 use super::knob::Knob;
 use super::name_mistake::NameMistake;
@@ -58,6 +59,9 @@ pub enum Error {
     /// The product has no scales of blocks.
     #[error(transparent)]
     Scales(#[from] ScaleError),
+    /// Quantised weights can't be multiplied.
+    #[error(transparent)]
+    Format(#[from] FormatError),
     /// Rows are not placed by an index.
     #[error(transparent)]
     Scatter(#[from] ScatterError),

@@ -7,6 +7,7 @@ use super::channels::StepsOfB;
 use super::digits::{has_digits, shape_of};
 use super::error::Error;
 use super::format::Formats;
+use super::format_error::FormatError;
 use super::groups::Grouping;
 use super::groups_error::GroupsError;
 use super::layout::Major;
@@ -16,7 +17,9 @@ use super::patch_error::PatchError;
 use super::patches::Patches;
 use super::placing::Placing;
 use super::property::{Properties, Property};
+use super::quantization::Quantization;
 use super::reading::{PatchReading, Reading};
+use super::{weight_check, weight_operands};
 
 /// The extents of a product: A is M×K, B is K×N; the batch has L of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,6 +145,12 @@ impl Problem {
         Self { formats: Formats::SCALED, ..self }
     }
 
+    /// Gives B quantised weights; [`quantized`](super::quantized::quantized) says how.
+    #[must_use]
+    pub const fn of_weights(self, quantization: Quantization) -> Self {
+        Self { formats: Formats::of_weights(quantization), ..self }
+    }
+
     /// Scatters the M rows by an index; [`Rows::scattered`](super::grouped::Rows::scattered) says how.
     #[must_use]
     pub const fn of_scattered_rows(self) -> Self {
@@ -154,27 +163,35 @@ impl Problem {
     ///
     /// # Errors
     /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`]; the errors
-    /// of several B that differ, of groups, of patches, and of scales.
+    /// of several B that differ, of groups, of patches, of scales, and of quantised weights.
     pub fn of<'a, 'b>(a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
         let (left, right) = (a.into(), b.into());
         block_scales::both(left, &right)?;
+        let weights = right.weight_extents()?;
         match left.patches()? {
+            Some(_) if weights.is_some() => return Err(FormatError::With { what: "patches of images" }.into()),
             Some(patches) => return Self::of_convolution(left, &right, &patches),
             None if !right.filters().is_empty() => return Err(PatchError::NoWindow.into()),
             None => {}
         }
         let (a, first) = (left.tensor(), right.first()?);
         let (of_a, [m, k]) = split_shape("A", a)?;
-        let (_, [b_k, n]) = split_shape("B", first)?;
+        let of_b = |place: usize, b| match weights.as_ref().and_then(|weights| weights.get(place)) {
+            Some(weights) => Ok((weights.batch, [weights.k, weights.n])),
+            None => split_shape("B", b),
+        };
+        let (b_batch, [b_k, n]) = of_b(0, first)?;
         if k != b_k {
-            return Err(Error::InnerExtents { a: a.shape().to_vec(), b: first.shape().to_vec() });
+            return Err(Error::InnerExtents { a: a.shape().to_vec(), b: b_batch.into_iter().chain([b_k, n]).collect() });
         }
-        right.check_alike()?;
+        if weights.is_none() {
+            right.check_alike()?;
+        }
         let (mut batch, grouping) = (of_a, left.bounds().map(|bounds| bounds.grouping()));
         if let Some(bounds) = left.bounds() {
             let groups = bounds.groups()?;
             let needed = if grouping == Some(Grouping::Padded) { Some(groups) } else { None };
-            if grouping == Some(Grouping::Depth) {
+            if grouping == Some(Grouping::Depth) && weights.is_none() {
                 one_matrix(a, right.tensors())?;
             }
             if of_a != needed {
@@ -188,7 +205,7 @@ impl Problem {
             None => (divided, m),
         };
         for (i, b) in right.tensors().iter().enumerate() {
-            match (batch, split_shape("B", b)?.0) {
+            match (batch, of_b(i, b)?.0) {
                 (Some(groups), Some(given)) if groups != given && grouping.is_some() => {
                     return Err(GroupsError::Count { place: i + 1, given, groups }.into());
                 }
@@ -202,7 +219,11 @@ impl Problem {
             }
         }
         let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
-        let formats = block_scales::check(left, &right)?;
+        let formats = match weight_operands::formats(&right) {
+            Some(formats) => formats,
+            None => block_scales::check(left, &right)?,
+        };
+        weight_check::check_reading(formats, reading)?;
         let placing = if left.scattered().is_some() { Placing::Scattered } else { Placing::InOrder };
         let problem = Self { batch, batched, reading, placing, formats, ..Self::new(m, n, k) };
         problem.check_extents()?;

@@ -17,7 +17,9 @@ use super::picked::Picked;
 use super::placing::Scattered;
 use super::reading::TensorReading;
 use super::scaled::Scaled;
+use super::quantized::Quantized;
 use super::sliding::Sliding;
+use super::weights::Weights;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
 
@@ -82,6 +84,8 @@ pub struct Right<'a> {
     filters: SmallVec<[FilterSize; 2]>,
     /// The scales of their blocks, for each tensor or none.
     scales: SmallVec<[&'a DeviceTensor; 2]>,
+    /// The quantised weights whose codes are in the tensors, for each or none.
+    weights: SmallVec<[Weights<'a>; 2]>,
 }
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
@@ -147,7 +151,8 @@ impl<'a> From<&'a Packed> for Right<'a> {
 impl<'a> From<&[&'a Packed]> for Right<'a> {
     fn from(packed: &[&'a Packed]) -> Self {
         let tensors = packed.iter().map(|packed| packed.tensor()).collect();
-        Self { packed: packed.iter().copied().collect(), ..Self::plain(tensors) }
+        let weights = packed.iter().filter_map(|packed| packed.weights()).map(Weights::Panels).collect();
+        Self { packed: packed.iter().copied().collect(), weights, ..Self::plain(tensors) }
     }
 }
 
@@ -198,6 +203,25 @@ impl<'a> From<&[Scaled<'a>]> for Right<'a> {
 
 impl<'a, const COUNT: usize> From<[Scaled<'a>; COUNT]> for Right<'a> {
     fn from(all: [Scaled<'a>; COUNT]) -> Self {
+        Self::from(&all[..])
+    }
+}
+
+impl<'a> From<Quantized<'a>> for Right<'a> {
+    fn from(weights: Quantized<'a>) -> Self {
+        Self::from(&[weights][..])
+    }
+}
+
+impl<'a> From<&[Quantized<'a>]> for Right<'a> {
+    fn from(all: &[Quantized<'a>]) -> Self {
+        let weights = all.iter().copied().map(Weights::Rows).collect();
+        Self { weights, ..Self::plain(all.iter().map(Quantized::tensor).collect()) }
+    }
+}
+
+impl<'a, const COUNT: usize> From<[Quantized<'a>; COUNT]> for Right<'a> {
+    fn from(all: [Quantized<'a>; COUNT]) -> Self {
         Self::from(&all[..])
     }
 }
@@ -342,7 +366,8 @@ impl<'a> Left<'a> {
 impl<'a> Right<'a> {
     /// Tensors, and nothing else is known of them.
     fn plain(tensors: SmallVec<[&'a DeviceTensor; 2]>) -> Self {
-        Self { tensors, packed: SmallVec::new(), filters: SmallVec::new(), scales: SmallVec::new() }
+        let (packed, filters, scales, weights) = Default::default();
+        Self { tensors, packed, filters, scales, weights }
     }
 
     /// The scales of blocks: one for each tensor, or none.
@@ -350,7 +375,12 @@ impl<'a> Right<'a> {
         &self.scales
     }
 
-    /// The tensors, one for each accumulator.
+    /// The quantised weights: one for each tensor, or none.
+    pub(crate) fn weights(&self) -> &[Weights<'a>] {
+        &self.weights
+    }
+
+    /// The tensors, one for each accumulator. Those of quantised weights hold their codes.
     #[must_use]
     pub fn tensors(&self) -> &[&'a DeviceTensor] {
         &self.tensors
@@ -367,7 +397,7 @@ impl<'a> Right<'a> {
         'a: 'b,
     {
         let packed = self.packed.iter().copied().collect();
-        Right { tensors: matrices.iter().collect(), packed, filters: SmallVec::new(), scales: SmallVec::new() }
+        Right { packed, ..Right::plain(matrices.iter().collect()) }
     }
 
     /// The sizes of those that are filters.

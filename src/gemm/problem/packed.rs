@@ -5,6 +5,9 @@ use std::fmt;
 use epilogue_runtime::DeviceTensor;
 
 use super::arithmetic::Arithmetic;
+use super::format::Format;
+use super::quantized::Quantized;
+use super::weight_panels::WeightPanels;
 use crate::ElementType;
 use crate::simd::lines::Lines;
 
@@ -40,28 +43,129 @@ use crate::simd::lines::Lines;
 /// integers), it also holds the panels: together about twice the matrix's memory. Elements are then summed in the order
 /// of K, in parts of 512, whatever the number of rows. A row of f32s or integers has the same bits in every batch.
 /// Other GEMMs read the copy, and are as fast as with the tensor.
+///
+/// [Quantised](Quantized) weights are packed as they are, a code in 4 or 8 bits, and nothing else is kept: that is their
+/// own memory, with columns filled up to a multiple of 16, and K to one of 8 (of 4 if codes have 8 bits).
 #[derive(Clone)]
 pub struct Packed {
-    pub(crate) tensor: DeviceTensor,
-    /// The rounded operand, if the plan's arithmetic rounds.
-    pub(crate) rounded: Option<DeviceTensor>,
+    pub(crate) contents: Contents,
     pub(crate) purpose: Purpose,
-    pub(crate) panels: Option<std::sync::Arc<WholePanels>>,
+}
+
+/// What was packed, and in which order.
+#[derive(Clone)]
+pub(crate) enum Contents {
+    /// A copy of a tensor.
+    Tensor {
+        tensor: DeviceTensor,
+        /// The rounded operand, if the plan's arithmetic rounds.
+        rounded: Option<DeviceTensor>,
+        panels: Option<std::sync::Arc<WholePanels>>,
+    },
+    /// Quantised weights.
+    Weights(WeightPanels),
 }
 
 impl Packed {
-    /// The copy of the tensor, with its shape, and contiguous along the same axis.
+    /// The copy of the tensor, with its shape, and contiguous along the same axis. Of quantised weights, the codes in the
+    /// device's order.
     #[must_use]
     pub const fn tensor(&self) -> &DeviceTensor {
-        &self.tensor
+        match &self.contents {
+            Contents::Tensor { tensor, .. } => tensor,
+            Contents::Weights(weights) => &weights.codes,
+        }
+    }
+
+    /// The panels of a tensor, if this CPU multiplies from panels.
+    pub(crate) fn panels(&self) -> Option<&WholePanels> {
+        match &self.contents {
+            Contents::Tensor { panels, .. } => panels.as_deref(),
+            Contents::Weights(_) => None,
+        }
+    }
+
+    /// The rounded tensor, if the plan's arithmetic rounds.
+    pub(crate) const fn rounded(&self) -> Option<&DeviceTensor> {
+        match &self.contents {
+            Contents::Tensor { rounded, .. } => rounded.as_ref(),
+            Contents::Weights(_) => None,
+        }
+    }
+
+    /// The bytes that it keeps in memory.
+    ///
+    /// ```
+    /// use epilogue::gemm::{CodeType, quantized};
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn plain(accum: Accum) -> Tensor {
+    ///     accum
+    /// }
+    ///
+    /// let device = Device::cpu();
+    /// let (codes, scales) = (device.zeros::<u8>([64, 128])?, device.zeros::<f16>([64, 8])?);
+    /// let weights = quantized(CodeType::Int4, &codes, &scales).group(32);
+    /// let gemm = Gemm::plan::<Plain>(&device, &device.zeros::<f32>([1, 256])?, weights)?;
+    /// assert_eq!(gemm.pack(weights)?.bytes(), 64 * 128 + 2 * 64 * 8);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let of = |tensor: &DeviceTensor| tensor.len() * tensor.element_type().size();
+        match &self.contents {
+            Contents::Tensor { tensor, rounded, panels } => {
+                let panels = panels.as_ref().map_or(0, |panels| size_of_val::<[i32]>(&panels.words));
+                of(tensor) + rounded.as_ref().map_or(0, of) + panels
+            }
+            Contents::Weights(WeightPanels { codes, scales, zero_points, .. }) => {
+                of(codes) + of(scales) + zero_points.as_ref().map_or(0, of)
+            }
+        }
     }
 }
 
 impl fmt::Debug for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tensor, purpose, panels, .. } = self;
         let mut all = f.debug_struct("Packed");
-        all.field("tensor", tensor).field("purpose", purpose).field("has_panels", &panels.is_some()).finish()
+        match &self.contents {
+            Contents::Tensor { tensor, panels, .. } => {
+                all.field("tensor", tensor).field("has_panels", &panels.is_some());
+            }
+            Contents::Weights(weights) => {
+                all.field("weights", weights);
+            }
+        }
+        all.field("purpose", &self.purpose).finish()
+    }
+}
+
+/// A B that [`Gemm::pack`](crate::Gemm::pack) can pack: a tensor, or quantised weights. `&b` and
+/// [`quantized(…)`](super::quantized::quantized) both work for an `impl Into<Unpacked>`.
+#[derive(Clone, Copy, Debug)]
+pub enum Unpacked<'a> {
+    /// A tensor `[K, N]` or `[L, K, N]`.
+    Tensor(&'a DeviceTensor),
+    /// Quantised weights.
+    Weights(Quantized<'a>),
+}
+
+impl<'a> From<&'a DeviceTensor> for Unpacked<'a> {
+    fn from(tensor: &'a DeviceTensor) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+
+impl<'a> From<&&'a DeviceTensor> for Unpacked<'a> {
+    fn from(tensor: &&'a DeviceTensor) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+
+impl<'a> From<Quantized<'a>> for Unpacked<'a> {
+    fn from(weights: Quantized<'a>) -> Self {
+        Self::Weights(weights)
     }
 }
 
@@ -70,13 +174,18 @@ impl fmt::Debug for Packed {
 pub(crate) struct Purpose {
     pub(crate) a: ElementType,
     pub(crate) b: ElementType,
+    pub(crate) format: Format,
     pub(crate) arithmetic: Arithmetic,
 }
 
 impl fmt::Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { a, b, arithmetic } = self;
-        write!(f, "{a} by {b} with `Arithmetic::{arithmetic:?}`")
+        let Self { a, b, format, arithmetic } = self;
+        match format {
+            Format::Quantized(quantization) => write!(f, "{a} by weights of {quantization}")?,
+            Format::Plain | Format::Scaled => write!(f, "{a} by {b}")?,
+        }
+        write!(f, " with `Arithmetic::{arithmetic:?}`")
     }
 }
 

@@ -33,9 +33,12 @@ pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right
     if let Some(scattered) = a.scattered() {
         on_device(device, Scattered::NAME, scattered.index)?;
     }
-    let all_b = b.tensors().iter().map(|b| ("B", *b, types.b));
-    for (name, tensor, needed) in std::iter::once(("A", a.tensor(), types.a)).chain(all_b) {
-        operand(device, name, tensor, needed)?;
+    operand(device, "A", a.tensor(), types.a)?;
+    let are_codes = !b.weights().is_empty();
+    for b in b.tensors() {
+        // (The element type of codes is their format's.)
+        let needed = if are_codes { b.element_type() } else { types.b };
+        operand(device, "B", b, needed)?;
     }
     Ok(())
 }
@@ -51,9 +54,10 @@ pub(crate) fn packing(b: &Right<'_>, needed: Purpose) -> Result<(), Error> {
     }
 }
 
-/// The scales of the operands' blocks, under their names.
+/// The scales and zero points of the operands, under their names.
 fn scales<'a>(a: Left<'a>, b: &'a Right<'_>) -> impl Iterator<Item = (&'static str, &'a DeviceTensor)> {
     let of_b = b.scales().iter().map(|scales| ("b_scales", *scales));
+    let of_b = of_b.chain(b.weights().iter().flat_map(|weights| weights.others()));
     a.scales().map(|scales| ("a_scales", scales)).into_iter().chain(of_b)
 }
 
@@ -188,7 +192,7 @@ fn aliasing(outputs: &[(&ValidOutput, &DeviceTensor)], inputs: &[Read<'_>]) -> R
     Ok(())
 }
 
-fn on_device(device: &Device, name: &'static str, tensor: &DeviceTensor) -> Result<(), Error> {
+pub(crate) fn on_device(device: &Device, name: &'static str, tensor: &DeviceTensor) -> Result<(), Error> {
     if tensor.device() == device {
         return Ok(());
     }

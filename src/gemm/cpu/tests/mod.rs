@@ -10,7 +10,7 @@ mod words;
 use epilogue_runtime::{Device, DeviceTensor};
 use half::{bf16, f16};
 
-use super::{Error, Operands, Programs, TileShape, choose_tile, execute};
+use super::{Activations, Error, Operands, Programs, TileShape, choose_tile, execute};
 use crate::evt::{
     Axis, BroadcastClass, Form, ParameterClass, Phases, Prices, ReduceOp, Reduction, Tree, TreeBuilder, Types,
 };
@@ -20,7 +20,7 @@ use crate::{Argument, Element, ElementType};
 impl<'a> Operands<'a> {
     /// Matrices as they are.
     pub(super) fn of(a: &'a DeviceTensor, b: &'a [&'a DeviceTensor]) -> Self {
-        Self { a, patches: None, b, panels: &[], scales: None }
+        Self { a, patches: None, b, panels: &[], scales: None, weights: &[], activations: Activations::Exact }
     }
 }
 

@@ -5,6 +5,7 @@
 mod pack;
 mod words;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -19,10 +20,14 @@ use super::operation::{GivenRun, Operation};
 use crate::evt::reference::Multiplication;
 use crate::evt::{MAX_ACCUMULATORS, Prices};
 use crate::gemm::Tile;
-use crate::gemm::cpu::{self, TileShape};
+use crate::gemm::cpu::{self, Activations, TileShape};
 use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::model::selection::Request;
-use crate::gemm::problem::{Arithmetic, Error, Knob, Left, MAX_EXTENT, Packed, Problem, Right};
+use crate::gemm::problem::weight_panels::WeightPanels;
+use crate::gemm::problem::weights::Weights;
+use crate::gemm::problem::{
+    Arithmetic, Error, Knob, Left, MAX_EXTENT, Packed, Problem, Quantization, Right, Unpacked,
+};
 use crate::gemm::run::groups::read_groups;
 use crate::gemm::run::picked::read_picked;
 use crate::gemm::run::scattered::Placed;
@@ -41,6 +46,10 @@ impl Backend for Cpu {
             Err(Error::OperandTypes { advice, .. }) => Some(advice),
             _ => None,
         }
+    }
+
+    fn multiplies_weights(&self, _format: Quantization) -> bool {
+        true
     }
 
     fn lacks(&self, knob: Knob) -> Option<&'static str> {
@@ -108,10 +117,19 @@ impl Programs {
     /// A and every B rounded to bf16; those that were packed have been rounded before.
     fn rounded(a: Left<'_>, b: &Right<'_>) -> Result<(DeviceTensor, Vec<DeviceTensor>), Error> {
         let of_b = b.tensors().iter().enumerate().map(|(i, tensor)| {
-            let before = b.packed().get(i).and_then(|packed| packed.rounded.clone());
+            let before = b.packed().get(i).and_then(|packed| packed.rounded().cloned());
             before.map_or_else(|| cpu::rounded(tensor), Ok)
         });
         Ok((cpu::rounded(a.tensor())?, of_b.collect::<Result<_, _>>()?))
+    }
+
+    /// The panels of quantised weights: those that were packed before, and others packed now.
+    fn panels_of_weights<'b>(b: &Right<'b>) -> Result<SmallVec<[Cow<'b, WeightPanels>; 1]>, Error> {
+        let of = |weights: &Weights<'b>| match *weights {
+            Weights::Rows(weights) => cpu::pack_weights(&weights).map(Cow::Owned),
+            Weights::Panels(panels) => Ok(Cow::Borrowed(panels)),
+        };
+        b.weights().iter().map(of).collect()
     }
 }
 
@@ -129,14 +147,21 @@ impl Executable for Programs {
         let is_rounded = self.operation.settings.arithmetic == Arithmetic::FastBf16;
         let rounded = is_rounded.then(|| Self::rounded(a, b)).transpose()?;
         let a = a.with_tensor(rounded.as_ref().map_or(a.tensor(), |(of_a, _)| of_a));
+        let of_weights = Self::panels_of_weights(b)?;
+        let weights: SmallVec<[&WeightPanels; MAX_ACCUMULATORS]> = of_weights.iter().map(AsRef::as_ref).collect();
         let all_b: SmallVec<[&DeviceTensor; MAX_ACCUMULATORS]> = match &rounded {
+            _ if !weights.is_empty() => weights.iter().map(|weights| &weights.codes).collect(),
             Some((_, of_b)) => of_b.iter().collect(),
             None => b.tensors().iter().copied().collect(),
         };
-        let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
-            b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
+        let panels: SmallVec<[_; MAX_ACCUMULATORS]> = b.packed().iter().map(|packed| packed.panels()).collect();
         let scales = a.scales().map(|a| (a, b.scales()));
-        let operands = cpu::Operands { a: a.tensor(), patches: a.patches()?, b: &all_b, panels: &panels, scales };
+        let activations = match self.operation.settings.arithmetic {
+            Arithmetic::Int8Activations => Activations::Int8,
+            _ => Activations::Exact,
+        };
+        let (a, patches, b, panels, weights) = (a.tensor(), a.patches()?, &*all_b, &*panels, &*weights);
+        let operands = cpu::Operands { a, patches, b, panels, scales, weights, activations };
         let groups =
             groups.as_deref().zip(problem.reading.grouping()).map(|(of, grouping)| cpu::Groups { of, grouping });
         let execute =
@@ -154,7 +179,7 @@ impl Executable for Programs {
         })
     }
 
-    fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error> {
+    fn pack(&self, b: Unpacked<'_>) -> Result<Packed, Error> {
         pack::pack(&self.operation, b)
     }
 
@@ -169,7 +194,9 @@ impl Executable for Programs {
     fn multiplication(&self) -> (Multiplication, bool) {
         match self.operation.settings.arithmetic {
             Arithmetic::FastBf16 => (Multiplication::FastBf16, false),
-            Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => (Multiplication::Exact, false),
+            Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 | Arithmetic::Int8Activations => {
+                (Multiplication::Exact, false)
+            }
         }
     }
 

@@ -7,27 +7,49 @@ use epilogue_runtime::DeviceTensor;
 use crate::gemm::cpu;
 use crate::gemm::devices::operation::Operation;
 use crate::gemm::problem::digits::{has_digits, shape_of};
-use crate::gemm::problem::{Arithmetic, Error, Packed};
+use crate::gemm::problem::format::Format;
+use crate::gemm::problem::{Arithmetic, Contents, Error, FormatError, Packed, Unpacked};
 use crate::gemm::run::check;
 
 /// Packs a B for an operation.
-pub(super) fn pack(operation: &Operation, b: &DeviceTensor) -> Result<Packed, Error> {
+pub(super) fn pack(operation: &Operation, b: Unpacked<'_>) -> Result<Packed, Error> {
+    let given = match b {
+        Unpacked::Tensor(_) => Format::Plain,
+        Unpacked::Weights(weights) => Format::Quantized(weights.quantization()),
+    };
+    let purpose = operation.purpose();
+    if given != purpose.format && (given.is_quantized() || purpose.format.is_quantized()) {
+        return Err(FormatError::Other { planned: purpose.format, given }.into());
+    }
+    let contents = match b {
+        Unpacked::Tensor(tensor) => pack_tensor(operation, tensor)?,
+        Unpacked::Weights(weights) => {
+            let tensors = std::iter::once(("B", weights.tensor())).chain(weights.others());
+            tensors.into_iter().try_for_each(|(name, tensor)| check::on_device(&operation.device, name, tensor))?;
+            Contents::Weights(cpu::pack_weights(&weights)?)
+        }
+    };
+    Ok(Packed { contents, purpose })
+}
+
+fn pack_tensor(operation: &Operation, b: &DeviceTensor) -> Result<Contents, Error> {
     let types = operation.tree().types();
     check::operand(&operation.device, "B", b, types.b)?;
     if has_digits(b) || !(2..=3).contains(&shape_of(b).len()) {
         return Err(Error::OperandRank { operand: "B", shape: b.shape().to_vec() });
     }
     let tensor = copy(b)?;
-    let purpose = operation.purpose();
-    let (rounded, panels) = match purpose.arithmetic {
+    let (rounded, panels) = match operation.settings.arithmetic {
         Arithmetic::FastBf16 => {
             let rounded = cpu::rounded(&tensor)?;
             let panels = cpu::panels(&rounded, rounded.element_type())?;
             (Some(rounded), panels)
         }
-        Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => (None, cpu::panels(&tensor, types.a)?),
+        Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 | Arithmetic::Int8Activations => {
+            (None, cpu::panels(&tensor, types.a)?)
+        }
     };
-    Ok(Packed { tensor, rounded, purpose, panels: panels.map(Arc::new) })
+    Ok(Contents::Tensor { tensor, rounded, panels: panels.map(Arc::new) })
 }
 
 /// A copy that is multiplied by the same kernels: the copy keeps the axes whose stride is 1.

@@ -14,7 +14,7 @@ use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::kernel::loading::loads;
 use crate::gemm::model::choice::ChosenKernel;
 use crate::gemm::problem::picked::Picked;
-use crate::gemm::problem::{Error, Major, Packed, Problem};
+use crate::gemm::problem::{Error, Major, Packed, Problem, Unpacked};
 use crate::gemm::run::later::{KeptLater, LaterKernel};
 use crate::gemm::run::merged::Merger;
 use crate::gemm::run::repack::{CopiedOperand, CopyKernels, Repacker};
@@ -135,7 +135,7 @@ impl Executable for Kernels {
         self.described(given)
     }
 
-    fn pack(&self, _b: &DeviceTensor) -> Result<Packed, Error> {
+    fn pack(&self, _b: Unpacked<'_>) -> Result<Packed, Error> {
         Err(Error::NoPacking { device: self.operation.device.to_string() })
     }
 

@@ -26,7 +26,7 @@ use crate::gemm::model::choice::{ChosenKernel, Origin};
 use crate::gemm::model::select::Choosing;
 use crate::gemm::model::selection::Request;
 use crate::gemm::model::{Later, Machine};
-use crate::gemm::problem::{Arithmetic, Error, Knob};
+use crate::gemm::problem::{Arithmetic, Error, Knob, Quantization};
 
 /// GPUs like this machine.
 pub(super) struct Gpu {
@@ -53,6 +53,10 @@ impl Backend for Gpu {
         } else {
             "give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits"
         })
+    }
+
+    fn multiplies_weights(&self, _format: Quantization) -> bool {
+        false
     }
 
     fn lacks(&self, knob: Knob) -> Option<&'static str> {

@@ -13,7 +13,7 @@ use super::reduce_tree::part_of;
 use super::registers::{LANES, Registers};
 use crate::exhaustion::repeated;
 use crate::lane::machine::BodyLanes;
-use crate::lane::{Class, LaneStep, Register};
+use crate::lane::{LaneStep, Register};
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::error::TeError;
@@ -63,16 +63,6 @@ impl Job {
             None => None,
         };
         Some(Columns { strips, add, apply, registers, words, invariant: source.spread.len() })
-    }
-}
-
-/// A register's lanes, as they are in memory: one word for each, or two.
-fn bits(registers: &mut Registers, register: Register) -> &mut [u32] {
-    match register.class {
-        Class::F32 => bytemuck::cast_slice_mut(registers.get_mut::<f32>(register)),
-        Class::F64 => bytemuck::cast_slice_mut(registers.get_mut::<f64>(register)),
-        Class::I32 => bytemuck::cast_slice_mut(registers.get_mut::<i32>(register)),
-        Class::I64 => bytemuck::cast_slice_mut(registers.get_mut::<i64>(register)),
     }
 }
 
@@ -179,7 +169,7 @@ impl Job {
             unsafe { self.begin_source(registers, Along::Outer(&along, &origin(&self.inner)), lanes) }?;
             let own = columns.words * at..columns.words * (at + lanes);
             for (register, to) in spread.iter().zip(invariant.chunks_mut(columns.of_register())) {
-                to[own.clone()].copy_from_slice(&bits(registers, *register)[..own.len()]);
+                to[own.clone()].copy_from_slice(&registers.words::<u32>(*register)[..own.len()]);
             }
         }
         Ok(())
@@ -204,7 +194,7 @@ impl Job {
             unsafe { self.start_outputs(registers, first + at as i64, lanes, self.tree.parts == 1) }?;
             let own = columns.words * at..columns.words * (at + lanes);
             for (left, to) in self.code.left.iter().zip(state.chunks_mut(width)) {
-                to[own.clone()].copy_from_slice(&bits(registers, *left)[..own.len()]);
+                to[own.clone()].copy_from_slice(&registers.words::<u32>(*left)[..own.len()]);
             }
         }
         let (invariant, state) = (invariant.as_ptr().cast_mut(), state.as_mut_ptr());
@@ -235,7 +225,7 @@ impl Job {
             let own = columns.words * at..columns.words * (at + lanes);
             let take = |registers: &mut Registers, to: &[Register], part: &[u32]| {
                 for (to, from) in to.iter().zip(part.chunks(width)) {
-                    bits(registers, *to)[..own.len()].copy_from_slice(&from[own.clone()]);
+                    registers.words_mut::<u32>(*to)[..own.len()].copy_from_slice(&from[own.clone()]);
                 }
             };
             if self.tree.parts == 1 {
@@ -250,7 +240,7 @@ impl Job {
             // SAFETY: the caller's promise.
             unsafe { self.store_totals(registers, first + at as i64, lanes) }?;
             for (left, to) in code.left.iter().zip(states.chunks_mut(width)) {
-                to[own.clone()].copy_from_slice(&bits(registers, *left)[..own.len()]);
+                to[own.clone()].copy_from_slice(&registers.words::<u32>(*left)[..own.len()]);
             }
         }
         Ok(())

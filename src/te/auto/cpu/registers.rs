@@ -83,6 +83,16 @@ impl Registers {
         registers
     }
 
+    /// The lanes of a register as words of memory: u32 (two for a lane of 64 bits), or u64 of lanes of 64 bits.
+    pub(in crate::te::auto) fn words<W: bytemuck::Pod>(&self, register: Register) -> &[W] {
+        by_class!(register.class, T => bytemuck::cast_slice(self.get::<T>(register)))
+    }
+
+    /// These words, to write to.
+    pub(in crate::te::auto) fn words_mut<W: bytemuck::Pod>(&mut self, register: Register) -> &mut [W] {
+        by_class!(register.class, T => bytemuck::cast_slice_mut(self.get_mut::<T>(register)))
+    }
+
     /// Registers of every class, filled with zeros.
     pub(in crate::te::auto) fn of([f32s, f64s, i32s, i64s]: [usize; 4], lanes: usize) -> Self {
         Self {

@@ -4,51 +4,15 @@ use std::ops::Range;
 
 use super::Contraction;
 use super::sides::Side;
-use crate::lane::{Class, Register};
 use crate::te::auto::cpu::elements::Along;
 use crate::te::auto::cpu::memory::{LaneRun, decode, runs};
 use crate::te::auto::cpu::registers::{LANES, Registers};
 use crate::te::error::TeError;
 
-/// The bits of a lane: 32 or 64.
-pub(super) trait Word: bytemuck::Pod + Send + Sync {
-    /// The lanes of a register as they are in memory, if it has them.
-    fn of(registers: &Registers, register: Register) -> &[Self];
-    /// These lanes, to write to.
-    fn of_mut(registers: &mut Registers, register: Register) -> &mut [Self];
-}
-
-impl Word for u32 {
-    fn of(registers: &Registers, register: Register) -> &[Self] {
-        match register.class {
-            Class::F32 => bytemuck::cast_slice(registers.get::<f32>(register)),
-            _ => bytemuck::cast_slice(registers.get::<i32>(register)),
-        }
-    }
-
-    fn of_mut(registers: &mut Registers, register: Register) -> &mut [Self] {
-        match register.class {
-            Class::F32 => bytemuck::cast_slice_mut(registers.get_mut::<f32>(register)),
-            _ => bytemuck::cast_slice_mut(registers.get_mut::<i32>(register)),
-        }
-    }
-}
-
-impl Word for u64 {
-    fn of(registers: &Registers, register: Register) -> &[Self] {
-        match register.class {
-            Class::F64 => bytemuck::cast_slice(registers.get::<f64>(register)),
-            _ => bytemuck::cast_slice(registers.get::<i64>(register)),
-        }
-    }
-
-    fn of_mut(registers: &mut Registers, register: Register) -> &mut [Self] {
-        match register.class {
-            Class::F64 => bytemuck::cast_slice_mut(registers.get_mut::<f64>(register)),
-            _ => bytemuck::cast_slice_mut(registers.get_mut::<i64>(register)),
-        }
-    }
-}
+/// The bits of a lane: u32 or u64.
+pub(super) trait Word: bytemuck::Pod + Send + Sync {}
+impl Word for u32 {}
+impl Word for u64 {}
 
 impl Contraction {
     /// Packs rows of a batch, by tiles of `own` rows, for some elements.
@@ -73,7 +37,7 @@ impl Contraction {
             let tile = &mut packed[number / own * (own * operands.len() * count)..];
             for (operand, register) in operands.iter().enumerate() {
                 let to = tile[operand * own + number % own..].iter_mut().step_by(own * operands.len());
-                W::of(registers, *register)[..count].iter().zip(to).for_each(|(from, to)| *to = *from);
+                registers.words::<W>(*register)[..count].iter().zip(to).for_each(|(from, to)| *to = *from);
             }
         }
         Ok(())
@@ -112,7 +76,7 @@ impl Contraction {
                 for (operand, register) in operands.iter().enumerate() {
                     let first = number * of_element + operand * own;
                     let tiles = tiles.chunks_mut(of_element * count);
-                    for (from, tile) in W::of(registers, *register)[..lanes].chunks(own).zip(tiles) {
+                    for (from, tile) in registers.words::<W>(*register)[..lanes].chunks(own).zip(tiles) {
                         tile[first..first + from.len()].copy_from_slice(from);
                     }
                 }

@@ -181,7 +181,7 @@ impl Job {
             self.start(registers, &self.code.left, 1)?;
             let of_total = lie.of_tile() / lie.totals.max(1);
             for (number, totals) in totals.chunks_exact_mut(of_total).enumerate() {
-                totals.fill(W::of(registers, self.code.left[number % lie.totals])[0]);
+                totals.fill(registers.words::<W>(self.code.left[number % lie.totals])[0]);
             }
             return Ok(());
         }
@@ -227,7 +227,7 @@ impl Job {
         totals: &mut [W],
     ) {
         for (total, left) in self.code.left.iter().enumerate() {
-            let from = W::of(registers, *left)[..lanes].chunks(lie.tile[1]);
+            let from = registers.words::<W>(*left)[..lanes].chunks(lie.tile[1]);
             for (from, to) in from.zip(lie.row(total, row, column)) {
                 totals[to..to + from.len()].copy_from_slice(from);
             }
@@ -263,7 +263,7 @@ fn take<W: Word>(
     totals: &[W],
 ) {
     for (total, to) in to.iter().enumerate() {
-        let to = W::of_mut(registers, *to)[..lanes].chunks_mut(lie.tile[1]);
+        let to = registers.words_mut::<W>(*to)[..lanes].chunks_mut(lie.tile[1]);
         for (to, from) in to.zip(lie.row(total, row, column)) {
             to.copy_from_slice(&totals[from..from + to.len()]);
         }
