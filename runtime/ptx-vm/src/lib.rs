@@ -8,6 +8,7 @@
 //! handlers and registers. `exec` executes the program one warp instruction at a time, all 32 lanes together, and
 //! reports what happens to a detector (`race`).
 
+mod arch;
 mod decode;
 mod error;
 mod exec;
@@ -26,12 +27,13 @@ pub mod race;
 mod statistics;
 mod syntax;
 
+pub use arch::{Arch, Feature, UnknownArch};
 pub use error::{LaunchError, LaunchFailure, MemoryError, MemorySpace, ParseError, Site, Waiter};
 pub use explore::{Exploration, Schedule, explore};
 pub use launch::{Argument, Launch, Report};
 pub use machine::Machine;
 pub use memory::global::Address;
 pub use module::Module;
-pub use options::{Arch, Arithmetic, Completion, Detector, Generation, Options};
+pub use options::{Arithmetic, Completion, Detector, Generation, Options};
 pub use program::{Kernel, Parameter};
 pub use statistics::Statistics;

@@ -1,14 +1,8 @@
 //! Options of a machine: architecture, parallelism, checks, arithmetic, completion of asynchronous work.
 
-/// The architecture. It decides which instructions are accepted. If architectures differ, it decides whose behaviour is
-/// emulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Arch {
-    /// Compute capability 8.0 (A100).
-    Sm80,
-    /// Compute capability 9.0 with its architecture-specific instructions (H100, H200).
-    Sm90a,
-}
+use crate::arch::Arch;
+pub use crate::numerics::dot::Generation;
+pub use crate::numerics::mma::Arithmetic;
 
 /// Whether the race detector, which works by happens-before, watches a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,25 +12,6 @@ pub enum Detector {
     Off,
     /// Every access is watched. The report has the findings.
     On,
-}
-
-/// A generation of tensor cores, for bit-exact arithmetic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Generation {
-    /// Third generation (A100).
-    Ampere,
-    /// Fourth generation (H100, H200).
-    Hopper,
-}
-
-/// The arithmetic of tensor-core products.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arithmetic {
-    /// A chain of f32 fused multiply-adds in the order of K. It is fast, and as exact as a product on a CPU.
-    #[default]
-    Fast,
-    /// The published bit-exact model of a generation: sums of truncated, aligned terms.
-    Exact(Generation),
 }
 
 /// When asynchronous copies and products take effect.

@@ -8,13 +8,13 @@ use std::io::Write as _;
 use std::ptr;
 
 use cudarc::driver::sys;
-use ptx_vm::Options;
+use ptx_vm::{Arch, Options};
 use ptx_vm::numerics::im2col::Im2col;
 use ptx_vm::numerics::swizzle::Swizzle;
 use ptx_vm::numerics::tensor_map::{MapElement, Tiled};
 use ptx_vm_conformance::device::{Device, Emulated, Shape};
 use ptx_vm_conformance::record::{Agreement, SEEDS, record};
-use ptx_vm_conformance::{Case, Target, cases};
+use ptx_vm_conformance::{Case, cases};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -39,7 +39,7 @@ fn run(machine: &Machine, part: usize) -> Outcome<Vec<Value>> {
     }
     match machine.on {
         On::Cuda => all_on(&Gpu::open(machine)?, Gpu::goes_on, machine, &share),
-        On::Emulated => all_on(&Emulated::new(Target::Sm90a, Options::default()), || true, machine, &share),
+        On::Emulated => all_on(&Emulated::new(Arch::Sm90a, Options::default()), || true, machine, &share),
         On::Cpu => Ok(vec![json!({"kind": "skipped", "why": "the CPU runs no PTX"})]),
     }
 }

@@ -3,34 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ptx_vm::Arch;
+
 use crate::values::Kind;
-
-/// The lowest architecture that a case needs. Its PTX is for exactly this one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Target {
-    /// `sm_80`.
-    Sm80,
-    /// `sm_90a`.
-    Sm90a,
-}
-
-impl Target {
-    /// The lowest compute capability that runs it. (Code for `sm_90a` runs on 9.0 only; no later device is used here.)
-    pub const fn capability(self) -> (u32, u32) {
-        match self {
-            Target::Sm80 => (8, 0),
-            Target::Sm90a => (9, 0),
-        }
-    }
-
-    /// The name in a `.target` directive.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Target::Sm80 => "sm_80",
-            Target::Sm90a => "sm_90a",
-        }
-    }
-}
 
 /// How an output slot is compared with the expected one.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,8 +79,8 @@ pub struct Case {
     pub name: String,
     /// The full opcodes that the case tests, as they are written in the text.
     pub covers: Vec<String>,
-    /// The architecture.
-    pub target: Target,
+    /// The architecture that its PTX is for. Other cases may need less; an `a` in the name means exactly this one.
+    pub target: Arch,
     /// The PTX text.
     pub module: String,
     /// Number of blocks of the launch.

@@ -4,7 +4,7 @@ use ptx_vm::numerics::im2col::Im2col;
 use ptx_vm::numerics::tensor_map::{Fill, MapElement, TensorMap, TensorMapError, Tiled};
 use ptx_vm::{Address, Arch, Argument, Launch, LaunchFailure, Machine, MemoryError, Module, Options, ParseError};
 
-use crate::case::{Case, Extra, Target};
+use crate::case::{Case, Extra};
 
 /// A device that loads PTX (or a cubin made of it), copies bytes and launches.
 pub trait Device {
@@ -151,19 +151,9 @@ pub enum EmulatedError {
 }
 
 impl Emulated {
-    /// A new machine for a case of this target, with all other options as given.
-    pub fn new(target: Target, options: Options) -> Self {
-        Self { machine: Machine::new(options.arch(target.arch())) }
-    }
-}
-
-impl Target {
-    /// The machine's architecture.
-    pub fn arch(self) -> Arch {
-        match self {
-            Target::Sm80 => Arch::Sm80,
-            Target::Sm90a => Arch::Sm90a,
-        }
+    /// A new machine for the cases of this architecture, with all other options as given.
+    pub fn new(arch: Arch, options: Options) -> Self {
+        Self { machine: Machine::new(options.arch(arch)) }
     }
 }
 
@@ -181,10 +171,7 @@ impl Device for Emulated {
     }
 
     fn capability(&self) -> (u32, u32) {
-        match self.machine.options().arch {
-            Arch::Sm80 => (8, 0),
-            Arch::Sm90a => (9, 0),
-        }
+        self.machine.options().arch.capability()
     }
 
     fn load(&self, ptx: &str) -> Result<Module, EmulatedError> {

@@ -1,8 +1,10 @@
 //! Elementwise cases: every thread applies one instruction to its own operands.
 
+use ptx_vm::Arch;
+
 use std::sync::Arc;
 
-use crate::case::{Case, Compare, Extra, LaneForm, LaneOracle, Target};
+use crate::case::{Case, Compare, Extra, LaneForm, LaneOracle};
 use crate::template;
 use crate::values::{Kind, Random, lane_mask};
 
@@ -25,7 +27,7 @@ pub struct Elementwise {
     /// Text after the last operand, such as an immediate with a comma before it.
     pub suffix: String,
     /// The architecture.
-    pub target: Target,
+    pub target: Arch,
 }
 
 impl Elementwise {
@@ -43,7 +45,7 @@ impl Elementwise {
             oracle: Box::new(oracle),
             compare: Compare::Exact,
             suffix: String::new(),
-            target: Target::Sm80,
+            target: Arch::Sm80,
         }
     }
 
@@ -64,7 +66,7 @@ impl Elementwise {
     /// Sets sm_90a as target.
     #[must_use]
     pub fn hopper(mut self) -> Self {
-        self.target = Target::Sm90a;
+        self.target = Arch::Sm90a;
         self
     }
 

@@ -23,7 +23,7 @@ pub mod values;
 
 use std::collections::BTreeSet;
 
-pub use case::{Case, Compare, Mismatch, Target};
+pub use case::{Case, Compare, Mismatch};
 
 /// The full opcodes that the conformance cases test.
 pub fn covered() -> BTreeSet<String> {

@@ -4,7 +4,9 @@
 //! Instructions are drawn from all cases that apply one instruction to registers and whose result is exact; some are
 //! guarded. Threads load their registers, run the program and store their registers.
 
-use crate::case::{Case, Compare, LaneForm, Target};
+use ptx_vm::Arch;
+
+use crate::case::{Case, Compare, LaneForm};
 use crate::template;
 use crate::values::{Kind, Random};
 
@@ -121,7 +123,7 @@ impl Instructions {
                 offset += 8;
             }
         }
-        template::module(Target::Sm90a, "", "", 8 * registers(), 8 * registers(), &body)
+        template::module(Arch::Sm90a, "", "", 8 * registers(), 8 * registers(), &body)
     }
 
     /// The initial registers of the threads.

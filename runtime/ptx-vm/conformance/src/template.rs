@@ -1,7 +1,7 @@
 //! The text of the micro-kernels: a header, registers, and the common code that finds a thread's input and output rows.
 
-use crate::case::Target;
 use crate::values::Kind;
+use ptx_vm::Arch;
 
 /// The registers of every micro-kernel, numbered from 0.
 const REGISTERS: &str = "\
@@ -18,14 +18,14 @@ const REGISTERS: &str = "\
 /// the grid is in `%r390`, and in the block in `%r391`. `parameters` are further parameters, each with a comma before
 /// it. `outside` is placed before the kernel.
 pub fn module(
-    target: Target,
+    target: Arch,
     outside: &str,
     parameters: &str,
     input_row: usize,
     output_row: usize,
     body: &str,
 ) -> String {
-    let version = if target == Target::Sm80 { "7.8" } else { "8.4" };
+    let version = if target == Arch::Sm80 { "7.8" } else { "8.4" };
     format!(
         ".version {version}\n.target {}\n.address_size 64\n{outside}\n\
 .visible .entry test(.param .u64 input, .param .u64 output{parameters})\n{{\n{REGISTERS}

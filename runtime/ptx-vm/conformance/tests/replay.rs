@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ptx_vm::Options;
+use ptx_vm::{Arch, Options};
 use ptx_vm_conformance::device::{Device, Emulated, EmulatedError, Shape};
 use ptx_vm_conformance::record::{Agreement, Record, Replay, SEEDS, record, replay};
-use ptx_vm_conformance::{Case, Target, cases};
+use ptx_vm_conformance::{Case, cases};
 
 /// Replays every record of a file; gives how many were reproduced, how many are stale, and those that differ.
 fn replay_file(path: &Path, cases: &[Case]) -> (usize, usize, Vec<String>) {
@@ -111,7 +111,7 @@ fn replaying_notices_what_differs() {
             // An emulated Hopper GPU whose arithmetic is its bit model.
             let arithmetic = ptx_vm::Arithmetic::Exact(ptx_vm::Generation::Hopper);
             let options = Options::default().workers(1).arithmetic(arithmetic);
-            let hopper = Emulated::new(Target::Sm90a, options.clone());
+            let hopper = Emulated::new(Arch::Sm90a, options.clone());
             let good = record(&hopper, case, seed).expect("the machine runs it").expect("Hopper has a bit model");
             if case.compare.is_exact() {
                 assert_eq!(good.agreement, Agreement::Exact, "{}", case.name);
@@ -148,9 +148,9 @@ fn replaying_notices_what_differs() {
 #[test]
 fn only_what_can_be_compared_is_recorded() {
     let all = some_cases();
-    let ampere = Emulated::new(Target::Sm80, Options::default().workers(1));
+    let ampere = Emulated::new(Arch::Sm80, Options::default().workers(1));
     for case in all {
         let made = record(&ampere, &case, 3).expect("runs").is_some();
-        assert_eq!(made, case.target == Target::Sm80, "{}", case.name);
+        assert_eq!(made, case.target == Arch::Sm80, "{}", case.name);
     }
 }

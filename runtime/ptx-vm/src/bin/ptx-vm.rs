@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ptx_vm::{Address, Arch, Argument, Completion, Detector, Launch, Machine, Module, Options, explore};
 
@@ -72,8 +73,8 @@ struct Command {
     #[arg(long = "save", value_name = "INDEX:PATH", conflicts_with = "explore")]
     saves: Vec<String>,
     /// The machine.
-    #[arg(long, default_value = "sm_80")]
-    arch: Machines,
+    #[arg(long, default_value = "sm_80", value_parser = machines())]
+    arch: Arch,
     /// Threads; one per core if it is not said. With weak memory there is one.
     #[arg(long, value_name = "N", conflicts_with = "explore")]
     workers: Option<usize>,
@@ -108,14 +109,6 @@ struct Command {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Machines {
-    #[value(name = "sm_80")]
-    Sm80,
-    #[value(name = "sm_90a")]
-    Sm90a,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
 enum Completions {
     Eager,
     Lazy,
@@ -145,10 +138,7 @@ impl Command {
                 Completions::Random => Completion::Random,
             })
             .seed(self.seed);
-        options.arch = match self.arch {
-            Machines::Sm80 => Arch::Sm80,
-            Machines::Sm90a => Arch::Sm90a,
-        };
+        options.arch = self.arch;
         if let Some(workers) = self.workers {
             options.workers = workers;
         }
@@ -208,6 +198,11 @@ fn list(module: &Module) -> String {
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number that fits here"))
+}
+
+/// Reads the name of a machine.
+fn machines() -> impl TypedValueParser<Value = Arch> {
+    PossibleValuesParser::new(Arch::ALL.map(Arch::name)).try_map(|name| name.parse::<Arch>())
 }
 
 fn triple(text: &str) -> Result<Triple, String> {

@@ -8,11 +8,12 @@ use super::effect::{Effect, Successor};
 use super::layout::{LocalLayout, SharedLayout};
 use super::opcode::Opcode;
 use super::symbols::{Globals, Register, Scope, Symbol, SymbolPlace};
+use crate::arch::Feature;
 use crate::error::ParseError;
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
 use crate::program::forms::{BulkForm, LaneFunction, WgmmaForm};
-use crate::program::{Handler, Instruction, Origin, SpecialSource};
+use crate::program::{Handler, Instruction, Need, Origin, SpecialSource};
 use crate::syntax::ast::{self, Function, ScalarType, Statement};
 
 /// The most instructions of a kernel, after calls are expanded.
@@ -43,6 +44,8 @@ pub(super) struct Decoder<'a> {
     pub(super) effects: Vec<Effect>,
     pub(super) origins: Vec<Origin>,
     pub(super) opcodes: Vec<String>,
+    /// The features that the kernel needs, once each.
+    pub(super) needs: Vec<Need>,
     opcode_numbers: HashMap<&'a str, u32>,
     pub(super) rows: Vec<u32>,
     pub(super) functions: Vec<LaneFunction>,
@@ -95,6 +98,7 @@ impl<'a> Decoder<'a> {
             effects: vec![],
             origins: vec![],
             opcodes: vec![],
+            needs: vec![],
             opcode_numbers: HashMap::new(),
             rows: vec![],
             functions: vec![],
@@ -282,6 +286,7 @@ impl<'a> Decoder<'a> {
                 self.opcodes.push(instruction.opcode.into());
                 let number = self.opcodes.len() as u32 - 1;
                 self.opcode_numbers.insert(instruction.opcode, number);
+                self.need(instruction, number);
                 number
             }
         };
@@ -298,6 +303,15 @@ impl<'a> Decoder<'a> {
         let mut opcode = Opcode::new(instruction.opcode, instruction.line);
         self.dispatch(&mut opcode, &instruction.operands)?;
         opcode.finish()
+    }
+
+    /// Notes the feature that an opcode needs, unless an earlier one needed it.
+    fn need(&mut self, instruction: &ast::Instruction<'a>, opcode: u32) {
+        if let Some(feature) = Feature::of(instruction.opcode)
+            && self.needs.iter().all(|need| need.feature != feature)
+        {
+            self.needs.push(Need { feature, line: instruction.line, opcode });
+        }
     }
 
     fn dispatch(&mut self, opcode: &mut Opcode<'a>, operands: &'a [ast::Operand<'a>]) -> Result<(), ParseError> {

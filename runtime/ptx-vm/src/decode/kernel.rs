@@ -91,6 +91,7 @@ impl<'a> Decoder<'a> {
             code: self.code,
             origins: self.origins,
             opcodes: self.opcodes,
+            needs: self.needs,
             rows: self.rows,
             functions: self.functions,
             products: self.products,

@@ -5,9 +5,10 @@
 //! They are truncated to a fixed number of fractional bits, and added exactly. The sum is truncated to `f32` (for `f16`
 //! it is rounded to nearest even). An operand's exponent is that of its format's normalised form. Subnormals and
 //! products are not normalised, and a zero has the exponent −126.
-//! - Ampere: 24 fractional bits, groups of 16 bytes of A (8 halves, 4 `.tf32`), one after the other.
-//! - Hopper `mma.sync` and `wgmma`: 25 bits, all of `k` in one group. `wgmma` of FP8: 13 bits, results cut to 13
-//!   mantissa bits.
+//! - Ampere and Ada: 24 fractional bits, groups of 16 bytes of A (8 halves, 4 `.tf32`), one after the other. Ada's FP8:
+//!   13 bits, groups of 16 elements, each group's `f32` result cut to 13 mantissa bits.
+//! - Hopper and both Blackwells, `mma.sync` and `wgmma`: 25 bits, all of `k` in one group, FP8 of sm_120 too. `wgmma` of
+//!   FP8: 13 bits, results cut to 13 mantissa bits.
 //!
 //! A NaN, or infinities of both signs, give the canonical NaN. A sum of zero is +0.
 
@@ -18,10 +19,37 @@ use std::ops::Range;
 /// A generation of tensor cores with a bit model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Generation {
-    /// sm_80.
+    /// Third generation: sm_80, sm_86, sm_87 (A100, RTX 30).
     Ampere,
-    /// sm_90.
+    /// Fourth generation: sm_89 (L4, L40S, RTX 40).
+    Ada,
+    /// Fourth generation: sm_90 (H100, H200).
     Hopper,
+    /// Fifth generation: sm_100 (B200).
+    Blackwell,
+    /// Fifth generation: sm_120, sm_121 (RTX 50, RTX PRO 6000, DGX Spark).
+    BlackwellRtx,
+}
+
+/// How a generation multiplies FP8 by `mma.sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fp8Products {
+    /// It does not.
+    None,
+    /// Its compiler widens the elements to `.f16`.
+    ThroughHalves,
+    /// By instructions of the machine.
+    Native,
+}
+
+impl Generation {
+    pub(super) const fn fp8_products(self) -> Fp8Products {
+        match self {
+            Generation::Ampere => Fp8Products::None,
+            Generation::Hopper | Generation::Blackwell => Fp8Products::ThroughHalves,
+            Generation::Ada | Generation::BlackwellRtx => Fp8Products::Native,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +73,14 @@ impl Unit {
     pub const fn mma_sync(generation: Generation, operand: Operand, accumulator: Accumulator, k: usize) -> Self {
         let output = if matches!(accumulator, Accumulator::F16) { Output::F16 } else { Output::F32 };
         match generation {
-            Generation::Ampere => Unit { group: 128 / operand.bits(), fraction_bits: 24, output },
-            Generation::Hopper => Unit { group: k, fraction_bits: 25, output },
+            Generation::Ada if operand.is_fp8() => {
+                let output = if matches!(accumulator, Accumulator::F16) { Output::F16 } else { Output::F32Short };
+                Unit { group: 16, fraction_bits: 13, output }
+            }
+            Generation::Ampere | Generation::Ada => Unit { group: 128 / operand.bits(), fraction_bits: 24, output },
+            Generation::Hopper | Generation::Blackwell | Generation::BlackwellRtx => {
+                Unit { group: k, fraction_bits: 25, output }
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 //! fused multiply-adds, and integers are exact. The executor takes care of active lanes and of registers.
 
 use super::convert::{F16Type, Fp8, f16_to_f32, f32_to_f16, fp8_to_f16};
-use super::dot::{self, Generation, Unit, Vector};
+use super::dot::{self, Fp8Products, Generation, Unit, Vector};
 use super::float;
 use super::fragment::{LANES, Lanes, a_element, b_element, c_element};
 use super::half::{self, HalfMode};
@@ -39,7 +39,7 @@ pub struct Shape {
 #[error(
     "mma.sync m{}n{}k{} with {a:?} times {b:?} into {accumulator:?}{} is not supported; supported are f16/bf16 m16n8k8 \
      and m16n8k16, tf32 m16n8k4 and m16n8k8, f64 m8n8k4 and m16n8k4/k8/k16, s8/u8 m8n8k16 and m16n8k16/k32, fp8 \
-     m16n8k16/k32 (no bit model before Hopper)",
+     m16n8k16/k32 (no bit model before Ada)",
     shape.m, shape.n, shape.k, if *exact { " with the exact model" } else { "" }
 )]
 pub struct UnsupportedMma {
@@ -136,12 +136,15 @@ impl Mma {
     }
 
     /// Checks that [`execute`](Self::execute) supports an arithmetic for this instruction. There is no bit-exact model
-    /// of FP8 before Hopper; FP8 products did not exist until Ada.
+    /// of FP8 before Ada, which was the first with such products.
     ///
     /// # Errors
     /// If it does not.
     pub fn check(&self, arithmetic: Arithmetic) -> Result<(), UnsupportedMma> {
-        if arithmetic == Arithmetic::Exact(Generation::Ampere) && self.a.is_fp8() {
+        if let Arithmetic::Exact(generation) = arithmetic
+            && self.a.is_fp8()
+            && generation.fp8_products() == Fp8Products::None
+        {
             let Mma { shape, a, b, accumulator, .. } = *self;
             return Err(UnsupportedMma { shape, a, b, accumulator, exact: true });
         }
@@ -191,7 +194,9 @@ impl Mma {
                 self.execute_chains(a, b, c, d);
                 return;
             }
-            (_, Arithmetic::Exact(_)) if self.a.is_fp8() => {
+            (_, Arithmetic::Exact(generation))
+                if self.a.is_fp8() && generation.fp8_products() == Fp8Products::ThroughHalves =>
+            {
                 result = self.fp8_through_f16(&a_bits, &b_bits, get);
             }
             (_, Arithmetic::Exact(generation)) => {
@@ -208,7 +213,7 @@ impl Mma {
         self.store(&result, n, d);
     }
 
-    /// FP8 on Hopper, which has no `mma.sync` of FP8. Its compiler widens to `.f16`, multiplies the elements for which
+    /// FP8 on Hopper and sm_100, which have no `mma.sync` of FP8. Their compiler widens to `.f16`, multiplies the elements for which
     /// `k mod 4` is 0 or 1, and accumulates the others onto that. Finally it adds C, rounded to nearest (SASS of ptxas
     /// 13.5 for sm_90a: `F2FP.F16.E4M3.UNPACK_B`, two `HMMA` that start from zero, `FADD` or `HADD2`).
     fn fp8_through_f16(

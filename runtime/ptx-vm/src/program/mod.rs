@@ -15,6 +15,7 @@ mod place;
 mod special;
 mod variables;
 
+use crate::arch::Feature;
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
 
@@ -26,11 +27,21 @@ pub use self::kernel::{Kernel, Parameter};
 pub(crate) use self::special::{Fill, Special, SpecialSource};
 pub(crate) use self::variables::Variables;
 
+/// A feature that a kernel needs, and the first instruction that needs it.
+pub(crate) struct Need {
+    pub(crate) feature: Feature,
+    pub(crate) line: u32,
+    /// The number of its opcode.
+    pub(crate) opcode: u32,
+}
+
 /// A decoded kernel.
 pub(crate) struct Program {
     pub(crate) code: Vec<Instruction>,
     pub(crate) origins: Vec<Origin>,
     pub(crate) opcodes: Vec<String>,
+    /// The features that not every architecture has.
+    pub(crate) needs: Vec<Need>,
     /// The rows of vector operands: concatenated lists.
     pub(crate) rows: Vec<Row>,
     /// Functions of `General` instructions.

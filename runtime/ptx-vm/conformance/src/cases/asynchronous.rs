@@ -1,7 +1,9 @@
 //! Reducing and multicast bulk copies, `st.async`, `red.async` (PTX ISA 9.7.9.12, 9.7.9.25.4, 9.7.13.8).
 
+use ptx_vm::Arch;
+
 use super::synchronise::cells;
-use crate::case::{Case, Compare, Extra, Target};
+use crate::case::{Case, Compare, Extra};
 use crate::elementwise::words;
 use crate::oracle::real::{BF16, F16, Mode, Pair};
 use crate::oracle::reduce::{bits, reduce};
@@ -82,8 +84,8 @@ fn reduction(
     Case {
         name: name.into(),
         covers: covers.iter().map(|s| (*s).to_string()).collect(),
-        target: Target::Sm90a,
-        module: template::module(Target::Sm90a, "", "", row, CELL, body),
+        target: Arch::Sm90a,
+        module: template::module(Arch::Sm90a, "", "", row, CELL, body),
         blocks,
         cluster: blocks,
         threads: THREADS as u32,

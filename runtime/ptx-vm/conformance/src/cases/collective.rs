@@ -1,6 +1,8 @@
 //! Instructions of a whole warp: shuffles, votes, matches, reductions (PTX ISA 9.7.9.6, 9.7.13).
 
-use crate::case::{Case, Compare, Extra, Target};
+use ptx_vm::Arch;
+
+use crate::case::{Case, Compare, Extra};
 use crate::elementwise::words;
 use crate::oracle::bits::{number, wrap};
 use crate::template;
@@ -40,7 +42,7 @@ enum Draw {
 /// The body's instruction must be guarded by `%p15`, which tells whether the lane is a member. Other lanes give zeros.
 fn warp_case(
     opcode: &str,
-    target: Target,
+    target: Arch,
     body: &str,
     draw: Draw,
     oracle: impl Fn(&Warp, usize) -> [u64; 2] + Send + Sync + 'static,
@@ -121,11 +123,11 @@ pub(super) fn cases() -> Vec<Case> {
     reductions(&mut cases);
     // The active lanes of a branch that only members take.
     let body = "    @!%p15 bra skip;\n    activemask.b32 %r10;\nskip:\n    bar.warp.sync 0xffffffff;\n";
-    let mut case = warp_case("activemask.b32", Target::Sm80, body, Draw::Any, |warp, _| [warp.mask.into(), 0]);
+    let mut case = warp_case("activemask.b32", Arch::Sm80, body, Draw::Any, |warp, _| [warp.mask.into(), 0]);
     case.covers.extend(["bar.warp.sync".into(), "bra".into()]);
     cases.push(case);
     let body = "    @%p15 elect.sync %r10|%p0, %r3;\n";
-    cases.push(warp_case("elect.sync", Target::Sm90a, body, Draw::Any, |warp, lane| {
+    cases.push(warp_case("elect.sync", Arch::Sm90a, body, Draw::Any, |warp, lane| {
         let leader = warp.mask.trailing_zeros();
         [leader.into(), u64::from(lane as u32 == leader)]
     }));
@@ -139,7 +141,7 @@ fn shuffles(cases: &mut Vec<Case>) {
         for clamp in [if mode == "up" { 0u32 } else { 0x1f }, 0x1000 | if mode == "up" { 0 } else { 0x1f }, 0x180f] {
             let opcode = format!("shfl.sync.{mode}.b32");
             let body = format!("    @%p15 {opcode} %r10|%p0, %r1, %r2, {clamp}, %r3;\n");
-            let mut case = warp_case(&opcode, Target::Sm80, &body, Draw::Full, move |warp, lane| {
+            let mut case = warp_case(&opcode, Arch::Sm80, &body, Draw::Full, move |warp, lane| {
                 let (b, c) = ((warp.b[lane] & 0x1f) as i32, (clamp & 0x1f) as i32);
                 let segment = (clamp >> 8 & 0x1f) as i32;
                 let lane = lane as i32;
@@ -159,9 +161,8 @@ fn shuffles(cases: &mut Vec<Case>) {
         }
     }
     let body = "    @%p15 shfl.sync.idx.b32 %r10, %r1, %r2, 31, %r3;\n";
-    let mut case = warp_case("shfl.sync.idx.b32", Target::Sm80, body, Draw::Member, |warp, lane| {
-        [warp.a[warp.b[lane] as usize], 0]
-    });
+    let mut case =
+        warp_case("shfl.sync.idx.b32", Arch::Sm80, body, Draw::Member, |warp, lane| [warp.a[warp.b[lane] as usize], 0]);
     case.name = "shfl.sync.idx.b32 of members".into();
     cases.push(case);
 }
@@ -185,7 +186,7 @@ fn tiles(cases: &mut Vec<Case>) {
         let body = format!("{MASK}    @%p15 {opcode} {operands};\n");
         // A lane that is not a member contributes nothing.
         let draw = if opcode.starts_with("shfl") { Draw::Full } else { Draw::Few };
-        let mut case = warp_case(opcode, Target::Sm80, &body, draw, oracle);
+        let mut case = warp_case(opcode, Arch::Sm80, &body, draw, oracle);
         case.name = format!("{opcode} of tiles");
         cases.push(case);
     }
@@ -205,7 +206,7 @@ fn votes(cases: &mut Vec<Case>) {
         for draw in [Draw::Few, Draw::Any] {
             let mut case = warp_case(
                 &opcode,
-                Target::Sm80,
+                Arch::Sm80,
                 &format!("    @%p15 {opcode} %p0, %p1, %r3;\n"),
                 draw,
                 move |warp, _| [0, f(&warp.members().map(|lane| warp.a[lane] != 0).collect::<Vec<_>>()).into()],
@@ -217,7 +218,7 @@ fn votes(cases: &mut Vec<Case>) {
     let opcode = "vote.sync.ballot.b32";
     cases.push(warp_case(
         opcode,
-        Target::Sm80,
+        Arch::Sm80,
         &format!("    @%p15 {opcode} %r10, %p1, %r3;\n"),
         Draw::Few,
         |warp, _| [warp.members().filter(|lane| warp.a[*lane] != 0).fold(0, |m, lane| m | 1 << lane), 0],
@@ -228,7 +229,7 @@ fn matches(cases: &mut Vec<Case>) {
     let opcode = "match.any.sync.b32";
     cases.push(warp_case(
         opcode,
-        Target::Sm80,
+        Arch::Sm80,
         &format!("    @%p15 {opcode} %r10, %r1, %r3;\n"),
         Draw::Few,
         |warp, lane| {
@@ -237,13 +238,13 @@ fn matches(cases: &mut Vec<Case>) {
     ));
     let opcode = "match.all.sync.b32";
     let body = format!("    @%p15 {opcode} %r10|%p0, %r1, %r3;\n");
-    cases.push(warp_case(opcode, Target::Sm80, &body, Draw::Same, |warp, lane| {
+    cases.push(warp_case(opcode, Arch::Sm80, &body, Draw::Same, |warp, lane| {
         let same = warp.members().all(|other| warp.a[other] == warp.a[lane]);
         [if same { warp.mask.into() } else { 0 }, same.into()]
     }));
     let opcode = "match.any.sync.b64";
     let body = format!("    mov.b64 %rd1, {{%r1, %r1}};\n    @%p15 {opcode} %r10, %rd1, %r3;\n");
-    cases.push(warp_case(opcode, Target::Sm80, &body, Draw::Few, |warp, lane| {
+    cases.push(warp_case(opcode, Arch::Sm80, &body, Draw::Few, |warp, lane| {
         [warp.members().filter(|other| warp.a[*other] == warp.a[lane]).fold(0, |m, lane| m | 1 << lane), 0]
     }));
 }
@@ -264,7 +265,7 @@ fn reductions(cases: &mut Vec<Case>) {
     for (name, signed, fold) in folds {
         let opcode = format!("redux.sync.{name}");
         let body = format!("    @%p15 {opcode} %r10, %r1, %r3;\n");
-        cases.push(warp_case(&opcode, Target::Sm80, &body, Draw::Any, move |warp, _| {
+        cases.push(warp_case(&opcode, Arch::Sm80, &body, Draw::Any, move |warp, _| {
             let total = warp.members().map(|lane| number(warp.a[lane], 32, signed)).reduce(fold);
             [wrap(total.unwrap_or_default(), 32), 0]
         }));
@@ -278,7 +279,7 @@ fn block_reductions(cases: &mut Vec<Case>) {
         ("bar.red.and.pred", "    bar.red.and.pred %p0, 1, %p1;\n"),
         ("bar.red.or.pred", "    bar.red.or.pred %p0, 1, %p1;\n"),
     ] {
-        let mut case = warp_case(opcode, Target::Sm80, text, Draw::Few, |_, _| [0; 2]);
+        let mut case = warp_case(opcode, Arch::Sm80, text, Draw::Few, |_, _| [0; 2]);
         case.oracle = Box::new(move |input| {
             let rows: Vec<Vec<u64>> = input.chunks_exact(24).map(words).collect();
             rows.chunks_exact(16 * WARPS)

@@ -1,9 +1,11 @@
 //! `setp` and `set` (PTX ISA 9.7.6, 9.7.7).
 
+use ptx_vm::Arch;
+
 use std::cmp::Ordering;
 
 use super::memory::{THREADS, block};
-use crate::case::{Case, Target};
+use crate::case::Case;
 use crate::elementwise::Elementwise;
 use crate::oracle::bits::number;
 use crate::oracle::real::{BF16, F16, flush};
@@ -174,8 +176,8 @@ fn pairs_to_predicates(cases: &mut Vec<Case>, operator: &'static str) {
                     .collect()
             });
             if brain {
-                case.target = Target::Sm90a;
-                case.module = template::module(Target::Sm90a, "", "", 16, 8, &body);
+                case.target = Arch::Sm90a;
+                case.module = template::module(Arch::Sm90a, "", "", 16, 8, &body);
             }
             let kind = if brain { Kind::Bf16x2 } else { Kind::F16x2 };
             case.inputs = Box::new(move |seed| {

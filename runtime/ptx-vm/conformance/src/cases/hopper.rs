@@ -1,8 +1,10 @@
 //! sm_90: `stmatrix`, `movmatrix`, mbarriers with transactions, bulk copies, clusters (PTX ISA 9.7.9.25, 9.7.13,
 //! 9.7.14.5).
 
+use ptx_vm::Arch;
+
 use super::synchronise::{cells, exchange, partner};
-use crate::case::{Case, Compare, Extra, Target};
+use crate::case::{Case, Compare, Extra};
 use crate::template;
 use crate::values::Random;
 
@@ -23,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
 /// A case of one warp, with rows of `row` bytes in and `output_row` bytes out.
 fn warp(
     opcode: &str,
-    target: Target,
+    target: Arch,
     row: usize,
     output_row: usize,
     body: &str,
@@ -56,7 +58,7 @@ fn half(bytes: &[u8], index: usize) -> u64 {
 fn move_matrix() -> Case {
     let opcode = "movmatrix.sync.aligned.m8n8.trans.b16";
     let body = format!("    ld.global.u32 %r1, [%rd60];\n    {opcode} %r2, %r1;\n    st.global.u32 [%rd61], %r2;\n");
-    warp(opcode, Target::Sm80, 4, 8, &body, |input| {
+    warp(opcode, Arch::Sm80, 4, 8, &body, |input| {
         // The input is the matrix in row order, two halves for each lane.
         (0..32)
             .flat_map(|lane| {
@@ -79,7 +81,7 @@ fn store_matrix(count: usize, transposed: bool) -> Case {
          \x20   ld.shared.v4.u32 {{%r4, %r5, %r6, %r7}}, [%r3];\n    st.global.v4.u32 [%rd61], {{%r4, %r5, %r6, %r7}};\n",
         registers.join(", ")
     );
-    warp(&opcode, Target::Sm90a, 16, 16, &body, move |input| {
+    warp(&opcode, Arch::Sm90a, 16, 16, &body, move |input| {
         let mut bytes = vec![0; 512];
         for lane in 0..32 {
             for tile in 0..count {
@@ -121,7 +123,7 @@ fn bulk(cases: &mut Vec<Case>) {
         "ld.shared.v2.u64",
         "st.global.v2.u64",
     ];
-    cases.push(exchange("bulk load", &covers, Target::Sm90a, 16, &body, partner));
+    cases.push(exchange("bulk load", &covers, Arch::Sm90a, 16, &body, partner));
     let store = "cp.async.bulk.global.shared::cta.bulk_group";
     let body = format!(
         "{}    ld.global.v2.u64 {{%rd1, %rd2}}, [%rd60];\n    st.shared.v2.u64 [%rd21], {{%rd1, %rd2}};\n\
@@ -138,7 +140,7 @@ fn bulk(cases: &mut Vec<Case>) {
         "cp.async.bulk.wait_group",
         "cp.async.bulk.wait_group.read",
     ];
-    cases.push(exchange("bulk store", &covers, Target::Sm90a, 16, &body, partner));
+    cases.push(exchange("bulk store", &covers, Arch::Sm90a, 16, &body, partner));
     // Within the block; its thread waits for the phase that its arrival was of.
     let copy = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes";
     let body = format!(
@@ -153,7 +155,7 @@ fn bulk(cases: &mut Vec<Case>) {
         cells(16)
     );
     let covers = [copy, "mbarrier.try_wait.shared::cta.b64"];
-    cases.push(exchange("bulk copy in a block", &covers, Target::Sm90a, 16, &body, partner));
+    cases.push(exchange("bulk copy in a block", &covers, Arch::Sm90a, 16, &body, partner));
     // Transactions without a copy, and arrivals of several threads over two phases.
     let body = format!(
         "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
@@ -164,7 +166,7 @@ fn bulk(cases: &mut Vec<Case>) {
         cells(8)
     );
     let covers = ["mbarrier.arrive.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"];
-    cases.push(exchange("mbarrier phases", &covers, Target::Sm90a, 8, &body, partner));
+    cases.push(exchange("mbarrier phases", &covers, Arch::Sm90a, 8, &body, partner));
     // Arrivals that copies make when they are done.
     let arrive = "cp.async.mbarrier.arrive.noinc.shared::cta.b64";
     let body = format!(
@@ -174,7 +176,7 @@ fn bulk(cases: &mut Vec<Case>) {
          \x20   ld.shared.u64 %rd2, [%rd21];\n    st.global.u64 [%rd61], %rd2;\n",
         cells(8)
     );
-    cases.push(exchange("arrival of copies", &[arrive], Target::Sm90a, 8, &body, partner));
+    cases.push(exchange("arrival of copies", &[arrive], Arch::Sm90a, 8, &body, partner));
     // The second arrival's state says what the first one left.
     let body = format!(
         "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
@@ -189,7 +191,7 @@ fn bulk(cases: &mut Vec<Case>) {
         let first = 4096 - (rows[0][0] % 1024 + 1);
         (0..rows.len()).map(|thread| if thread == 0 { first } else { 0 }).collect()
     };
-    cases.push(exchange("pending arrivals", &["mbarrier.pending_count.b64"], Target::Sm90a, 8, &body, left));
+    cases.push(exchange("pending arrivals", &["mbarrier.pending_count.b64"], Arch::Sm90a, 8, &body, left));
 }
 
 fn clusters(cases: &mut Vec<Case>) {
@@ -211,7 +213,7 @@ fn clusters(cases: &mut Vec<Case>) {
         "mapa.shared::cluster.u64",
         "ld.shared::cluster.u64",
     ];
-    let mut case = exchange("distributed shared memory", &covers, Target::Sm90a, 8, &body, |rows| {
+    let mut case = exchange("distributed shared memory", &covers, Arch::Sm90a, 8, &body, |rows| {
         (0..rows.len()).map(|i| rows[i ^ 128 ^ 37][0]).collect()
     });
     two_blocks(&mut case);
@@ -243,9 +245,8 @@ fn remote_arrival(name: &str, [arrive, wait]: [&str; 2], hands_over: bool) -> Ca
     );
     let (arrive, wait) = (format!("{arrive}.shared::cluster.b64"), format!("{wait}.shared::cta.b64"));
     let covers = ["mapa.shared::cluster.u32", "st.shared::cluster.u64", &arrive, &wait];
-    let mut case = exchange(name, &covers, Target::Sm90a, 8, &body, |rows| {
-        (0..rows.len()).map(|i| rows[i ^ 128 ^ 37][0]).collect()
-    });
+    let mut case =
+        exchange(name, &covers, Arch::Sm90a, 8, &body, |rows| (0..rows.len()).map(|i| rows[i ^ 128 ^ 37][0]).collect());
     two_blocks(&mut case);
     case
 }
@@ -265,7 +266,7 @@ fn vector_reduction() -> Case {
         "    mov.u32 %r1, 0x40003c00;\n    mov.u32 %r2, 0x3c004000;\n    bar.sync 0;\n\
          \x20   {opcode} [%rd59], {{%r1, %r2, %r1, %r2}};\n"
     );
-    exchange(opcode, &[opcode], Target::Sm90a, 16, &body, |rows| {
+    exchange(opcode, &[opcode], Arch::Sm90a, 16, &body, |rows| {
         // 128 and 256 in f16.
         let mut cells = vec![0; 2 * rows.len()];
         cells[..2].fill(0x5800_5c00_5c00_5800);
@@ -290,7 +291,7 @@ fn effects(cases: &mut Vec<Case>) {
         ("prefetch.global.L2", "    prefetch.global.L2 [%rd60];\n"),
     ] {
         let body = format!("    ld.global.u64 %rd1, [%rd60];\n{text}    st.global.u64 [%rd61], %rd1;\n");
-        let mut case = exchange(opcode, &[opcode], Target::Sm90a, 8, &body, <[Vec<u64>]>::concat);
+        let mut case = exchange(opcode, &[opcode], Arch::Sm90a, 8, &body, <[Vec<u64>]>::concat);
         if opcode.starts_with("setmaxnreg") {
             case.module = case.module.replace(")\n{", ")\n.maxntid 128, 1, 1\n{");
         }

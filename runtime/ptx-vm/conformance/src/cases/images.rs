@@ -2,10 +2,11 @@
 
 use super::hopper::{BARRIER, WAIT};
 use super::tensors::{MAP, copy, place};
-use crate::case::{Case, Compare, Extra, Target};
+use crate::case::{Case, Compare, Extra};
 use crate::images::ImageCase;
 use crate::template;
 use crate::values::Random;
+use ptx_vm::Arch;
 use ptx_vm::numerics::swizzle::Swizzle;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -89,8 +90,8 @@ fn case(name: String, covers: &[&str], images: ImageCase, output_bytes: usize, b
     Case {
         name,
         covers: covers.iter().map(|s| (*s).to_string()).collect(),
-        target: Target::Sm90a,
-        module: template::module(Target::Sm90a, "", ", .param .align 64 .b8 map[128]", 0, 0, body),
+        target: Arch::Sm90a,
+        module: template::module(Arch::Sm90a, "", ", .param .align 64 .b8 map[128]", 0, 0, body),
         blocks: 1,
         cluster: 1,
         threads: 128,

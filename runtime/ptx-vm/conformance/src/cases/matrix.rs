@@ -4,8 +4,10 @@
 //! show every layout error; a GPU must give the same bits. Numbers of any size test the order of the sums; they are
 //! compared with the chain of the fast arithmetic, from which a GPU differs in the last places.
 
+use ptx_vm::Arch;
+
 use super::operand::Type;
-use crate::case::{Case, Compare, Extra, Target};
+use crate::case::{Case, Compare, Extra};
 use crate::elementwise::words;
 use crate::oracle::matrix::{a_place, b_place, c_place, chain};
 use crate::oracle::real::{F16, Mode, Pair};
@@ -140,9 +142,9 @@ fn product(product: Product) -> Case {
         body += &format!("    st.global.{store} [%rd61+{}], {d};\n", 8 * i);
     }
     let target = if product.a.table().is_some() && product.a.bits() == 8 || (wide && product.m == 16) {
-        Target::Sm90a
+        Arch::Sm90a
     } else {
-        Target::Sm80
+        Arch::Sm80
     };
     let compare = match product.sum {
         Sum::F16 => Compare::HalfPair,
@@ -277,8 +279,8 @@ fn load_matrix(count: usize, transposed: bool) -> Case {
     Case {
         name: opcode.clone(),
         covers: vec![opcode, "ld.global.v4.u32".into(), "st.shared.v4.u32".into(), "bar.sync".into()],
-        target: Target::Sm80,
-        module: template::module(Target::Sm80, "", "", 16, 8 * count, &body),
+        target: Arch::Sm80,
+        module: template::module(Arch::Sm80, "", "", 16, 8 * count, &body),
         blocks: 1,
         cluster: 1,
         threads: 32,

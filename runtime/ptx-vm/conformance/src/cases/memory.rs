@@ -1,6 +1,8 @@
 //! Loads, stores, vectors, address spaces, atomics (PTX ISA 9.7.9, 9.7.13).
 
-use crate::case::{Case, Compare, Extra, Target};
+use ptx_vm::Arch;
+
+use crate::case::{Case, Compare, Extra};
 use crate::elementwise::words;
 use crate::template;
 use crate::values::Random;
@@ -20,8 +22,8 @@ pub(super) fn block(
     Case {
         name: name.into(),
         covers: covers.iter().map(|s| (*s).to_string()).collect(),
-        target: Target::Sm80,
-        module: template::module(Target::Sm80, outside, "", row, output_row, body),
+        target: Arch::Sm80,
+        module: template::module(Arch::Sm80, outside, "", row, output_row, body),
         blocks: 1,
         cluster: 1,
         threads: THREADS as u32,

@@ -2,7 +2,9 @@
 //!
 //! The oracle is always the same: what the threads pass to each other arrives.
 
-use crate::case::{Case, Compare, Extra, Target};
+use ptx_vm::Arch;
+
+use crate::case::{Case, Compare, Extra};
 use crate::elementwise::words;
 use crate::template;
 use crate::values::Random;
@@ -13,7 +15,7 @@ const THREADS: usize = 128;
 pub(super) fn exchange(
     name: &str,
     covers: &[&str],
-    target: Target,
+    target: Arch,
     row: usize,
     body: &str,
     oracle: impl Fn(&[Vec<u64>]) -> Vec<u64> + Send + Sync + 'static,
@@ -67,7 +69,7 @@ pub(super) fn cases() -> Vec<Case> {
             cells(8)
         );
         let opcode = barrier.split(' ').next().unwrap_or_default();
-        cases.push(exchange(barrier, &[opcode], Target::Sm80, 8, &body, partner));
+        cases.push(exchange(barrier, &[opcode], Arch::Sm80, 8, &body, partner));
     }
     producer_and_consumer(&mut cases);
     for fence in [
@@ -84,7 +86,7 @@ pub(super) fn cases() -> Vec<Case> {
              \x20   ld.shared.u64 %rd2, [%rd21];\n    st.global.u64 [%rd61], %rd2;\n",
             cells(8)
         );
-        cases.push(exchange(fence, &[fence], Target::Sm80, 8, &body, partner));
+        cases.push(exchange(fence, &[fence], Arch::Sm80, 8, &body, partner));
     }
     copies(&mut cases);
     cases.push(mbarrier_of_ampere());
@@ -99,7 +101,7 @@ fn producer_and_consumer(cases: &mut Vec<Case>) {
          produce:\n    st.shared.u64 [%rd20], %rd1;\n    bar.arrive 5, 128;\n    st.global.u64 [%rd61], %rd1;\ndone:\n",
         cells(8)
     );
-    cases.push(exchange("bar.arrive", &["bar.arrive", "bar.sync", "bra", "bra.uni"], Target::Sm80, 8, &body, |rows| {
+    cases.push(exchange("bar.arrive", &["bar.arrive", "bar.sync", "bra", "bra.uni"], Arch::Sm80, 8, &body, |rows| {
         (0..rows.len()).map(|i| rows[i % 64][0]).collect()
     }));
 }
@@ -135,7 +137,7 @@ fn copies(cases: &mut Vec<Case>) {
                 if !commit.is_empty() {
                     covers.push("cp.async.commit_group");
                 }
-                cases.push(exchange(&name, &covers, Target::Sm80, 16, &body, move |rows| {
+                cases.push(exchange(&name, &covers, Arch::Sm80, 16, &body, move |rows| {
                     (0..rows.len())
                         .flat_map(|i| {
                             let source = i ^ 37;
@@ -160,7 +162,7 @@ fn copies(cases: &mut Vec<Case>) {
         cells(16)
     );
     let covers = ["cp.async.wait_group", "cp.async.commit_group"];
-    cases.push(exchange("cp.async groups in order", &covers, Target::Sm80, 16, &body, <[Vec<u64>]>::concat));
+    cases.push(exchange("cp.async groups in order", &covers, Arch::Sm80, 16, &body, <[Vec<u64>]>::concat));
 }
 
 fn mbarrier_of_ampere() -> Case {
@@ -178,5 +180,5 @@ fn mbarrier_of_ampere() -> Case {
         "mbarrier.test_wait.shared.b64",
         "mbarrier.inval.shared.b64",
     ];
-    exchange("mbarrier of sm_80", &covers, Target::Sm80, 8, &body, partner)
+    exchange("mbarrier of sm_80", &covers, Arch::Sm80, 8, &body, partner)
 }

@@ -2,11 +2,12 @@
 
 use super::asynchronous::element;
 use super::hopper::{BARRIER, WAIT};
-use crate::case::{Case, Compare, Extra, Target};
+use crate::case::{Case, Compare, Extra};
 use crate::oracle::reduce::reduce;
 use crate::template;
 use crate::tensor::TensorCase;
 use crate::values::Random;
+use ptx_vm::Arch;
 use ptx_vm::numerics::swizzle::Swizzle;
 use ptx_vm::numerics::tensor_map::MapElement;
 
@@ -67,8 +68,8 @@ fn tensor_case(name: String, covers: &[&str], tensor: TensorCase, output_bytes: 
     Case {
         name,
         covers: covers.iter().map(|s| (*s).to_string()).collect(),
-        target: Target::Sm90a,
-        module: template::module(Target::Sm90a, "", ", .param .align 64 .b8 map[128]", 0, 0, body),
+        target: Arch::Sm90a,
+        module: template::module(Arch::Sm90a, "", ", .param .align 64 .b8 map[128]", 0, 0, body),
         blocks: 1,
         cluster: 1,
         threads: 128,

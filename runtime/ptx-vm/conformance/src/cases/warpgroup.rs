@@ -2,8 +2,10 @@
 //!
 //! Inputs alternate by seed, like those of `mma.sync`.
 
+use ptx_vm::Arch;
+
 use super::operand::Type;
-use crate::case::{Case, Compare, Extra, Target};
+use crate::case::{Case, Compare, Extra};
 use crate::oracle::matrix::chain;
 use crate::oracle::real::{F16, Mode, Pair};
 use crate::template;
@@ -249,8 +251,8 @@ fn case(product: Product) -> Case {
             "wgmma.commit_group.sync.aligned".into(),
             "wgmma.wait_group.sync.aligned".into(),
         ],
-        target: Target::Sm90a,
-        module: template::module(Target::Sm90a, "", "", 0, 8 * product.d_registers(), &body),
+        target: Arch::Sm90a,
+        module: template::module(Arch::Sm90a, "", "", 0, 8 * product.d_registers(), &body),
         blocks: 1,
         cluster: 1,
         threads: 128,

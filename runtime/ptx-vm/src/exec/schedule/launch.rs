@@ -3,25 +3,17 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::{Arc, PoisonError};
 
+use crate::arch::{Arch, Feature};
 use crate::error::{LaunchError, LaunchFailure};
 use crate::exec::schedule::worker;
-use crate::exec::state::launch::{GRID_WORKSPACE, LaunchState, MachineMemory, Shared, arithmetic};
+use crate::exec::state::launch::{GRID_WORKSPACE, LaunchState, MachineMemory, Shared};
 use crate::launch::{Argument, Launch, Report};
 use crate::memory::global::Allocation;
 use crate::module::Module;
-use crate::options::{Arch, Detector, Options};
-use crate::program::Kernel;
+use crate::options::{Detector, Options};
+use crate::program::{Kernel, Program};
 use crate::race::{self, GlobalHistory, LaunchShape};
 use crate::statistics::Statistics;
-
-/// The bytes of shared memory that a block may have (PTX ISA: per-architecture limits; CUDA C++ programming guide,
-/// table of technical specifications).
-fn shared_limit(arch: Arch) -> u32 {
-    match arch {
-        Arch::Sm80 => 163 * 1024,
-        Arch::Sm90a => 227 * 1024,
-    }
-}
 
 /// Bytes of the workspace of a cooperative launch.
 const GRID_WORKSPACE_BYTES: u64 = 256;
@@ -44,6 +36,7 @@ pub(crate) fn launch(
     };
     let bad = |message: String| LaunchError::BadLaunch { kernel: name.into(), message };
     check_target(module.target(), options.arch).map_err(bad)?;
+    check_features(&kernel.program, options.arch).map_err(bad)?;
     check_shape(kernel, launch, options).map_err(bad)?;
     check_arithmetic(kernel, options).map_err(bad)?;
     let parameters = parameter_block(kernel, arguments).map_err(bad)?;
@@ -131,23 +124,21 @@ fn run_workers(state: &LaunchState<'_>, shared: &Shared, workers: usize, seed: u
 }
 
 fn check_target(target: &str, arch: Arch) -> Result<(), String> {
-    let number: String = target.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-    let number: u32 = number.parse().unwrap_or(0);
-    let have = match arch {
-        Arch::Sm80 => 80,
-        Arch::Sm90a => 90,
-    };
-    let specific = target.ends_with('a') || target.ends_with('f');
-    if number > have || specific && (number != have || arch != Arch::Sm90a) {
-        return Err(format!("the module is for {target}, the machine is {arch:?}"));
-    }
-    Ok(())
+    if arch.runs(target) { Ok(()) } else { Err(format!("the module is for {target}, the machine is {arch}")) }
+}
+
+/// Checks that the machine has the instructions of the kernel.
+fn check_features(program: &Program, arch: Arch) -> Result<(), String> {
+    let Some(need) = program.needs.iter().find(|need| !arch.has(need.feature)) else { return Ok(()) };
+    let able: Vec<_> = Arch::ALL.into_iter().filter(|other| other.has(need.feature)).map(Arch::name).collect();
+    let (line, opcode) = (need.line, &program.opcodes[need.opcode as usize]);
+    let (words, able) = (need.feature.words(), able.join(", "));
+    Err(format!("PTX line {line}: `{opcode}`: {arch} has no {words}; it is there on {able}"))
 }
 
 /// Checks that the chosen arithmetic supports every product of the kernel.
 fn check_arithmetic(kernel: &Kernel, options: &Options) -> Result<(), String> {
-    let arithmetic = arithmetic(options.arithmetic);
-    kernel.program.products.iter().try_for_each(|product| product.check(arithmetic)).map_err(|e| e.to_string())
+    kernel.program.products.iter().try_for_each(|product| product.check(options.arithmetic)).map_err(|e| e.to_string())
 }
 
 fn check_shape(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<(), String> {
@@ -190,15 +181,15 @@ fn check_shape(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<()
         let most = options.largest_cluster;
         return Err(format!("a cluster of {cluster:?} blocks: this machine has room for {most}"));
     }
-    if size > 1 && options.arch < Arch::Sm90a {
-        return Err(format!("a cluster of {cluster:?} blocks: {:?} has no clusters", options.arch));
+    if size > 1 && !options.arch.has(Feature::Clusters) {
+        return Err(format!("a cluster of {cluster:?} blocks: {} has no clusters", options.arch));
     }
-    let limit = shared_limit(options.arch);
+    let limit = options.arch.shared_limit();
     let start = program.static_shared.next_multiple_of(program.dynamic_shared_alignment);
     let total =
         if *shared_bytes == 0 { program.static_shared.into() } else { u64::from(start) + u64::from(*shared_bytes) };
     if total > u64::from(limit) {
-        return Err(format!("{total} bytes of shared memory; a block of {:?} has at most {limit}", options.arch));
+        return Err(format!("{total} bytes of shared memory; a block of {} has at most {limit}", options.arch));
     }
     Ok(())
 }

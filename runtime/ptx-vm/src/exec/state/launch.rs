@@ -8,7 +8,7 @@ use crate::launch::Launch;
 use crate::memory::global::Allocation;
 use crate::memory::window;
 use crate::numerics::mma::Arithmetic;
-use crate::options::{self, Completion, Options};
+use crate::options::{Completion, Options};
 use crate::program::{Fill, Kernel, Program, Special, SpecialSource};
 use crate::race::{self, GlobalHistory, Observer};
 
@@ -141,7 +141,7 @@ impl<'a> LaunchState<'a> {
             random_choices: options.random_choices,
             completion: options.completion,
             weak_memory: options.weak_memory,
-            arithmetic: arithmetic(options.arithmetic),
+            arithmetic: options.arithmetic,
             // All blocks of a cooperative launch must be able to meet.
             resident_units: if launch.cooperative {
                 usize::MAX
@@ -231,16 +231,5 @@ impl race::Names for LaunchState<'_> {
                 }
             }
         }
-    }
-}
-
-/// The arithmetic as a type of [`crate::numerics`].
-pub(in crate::exec) fn arithmetic(chosen: options::Arithmetic) -> Arithmetic {
-    use crate::numerics::dot::Generation as G;
-    use crate::options::Generation;
-    match chosen {
-        options::Arithmetic::Fast => Arithmetic::Fast,
-        options::Arithmetic::Exact(Generation::Ampere) => Arithmetic::Exact(G::Ampere),
-        options::Arithmetic::Exact(Generation::Hopper) => Arithmetic::Exact(G::Hopper),
     }
 }
