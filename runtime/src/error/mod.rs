@@ -1,6 +1,7 @@
 //! The errors of this crate.
 
 pub(crate) mod exchange;
+pub(crate) mod formats;
 pub(crate) mod ranks;
 
 use std::fmt;

@@ -20,9 +20,11 @@
 //! [`ExchangeError::Ended`](crate::ExchangeError::Ended). This is checked under the lock that every access to a CPU
 //! tensor's memory takes anyway, so it costs nothing.
 
+pub mod checkpoints;
 #[cfg(feature = "cuda")]
 mod cudarc;
 pub mod dlpack;
+pub mod gguf;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod owned;

@@ -83,7 +83,7 @@ impl Device {
     }
 }
 
-fn element(dtype: Dtype) -> Result<ElementType, ExchangeError> {
+pub(super) fn element(dtype: Dtype) -> Result<ElementType, ExchangeError> {
     Ok(match dtype {
         Dtype::F64 => ElementType::F64,
         Dtype::F32 => ElementType::F32,

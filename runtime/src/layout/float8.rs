@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-/// A format of 8 bits: a sign, an exponent, `MANTISSA` bits.
-trait Format {
+/// A format of at most 8 bits: a sign, an exponent, `MANTISSA` bits.
+pub(crate) trait Format {
     const MANTISSA: i32;
     /// The exponent of the smallest normal number.
     const SMALLEST: i32;
@@ -15,7 +15,7 @@ trait Format {
 }
 
 /// The bits of a number, without its sign.
-fn magnitude<F: Format>(x: f64) -> u8 {
+pub(crate) fn magnitude<F: Format>(x: f64) -> u8 {
     let x = x.abs();
     // The exponent with which x is stored: its own, except for subnormal numbers.
     let own = i32::try_from(x.to_bits() >> 52).unwrap_or(0) - 1023;
@@ -32,8 +32,8 @@ fn magnitude<F: Format>(x: f64) -> u8 {
     u8::try_from(bits).unwrap_or(F::LARGEST).min(F::LARGEST)
 }
 
-/// The number with these bits, if they are finite.
-fn finite<F: Format>(bits: u8) -> f64 {
+/// The number with these bits, if they are finite. The sign's bit may be set only if it is the eighth.
+pub(crate) fn finite<F: Format>(bits: u8) -> f64 {
     let field = i32::from(bits & 0x7f) >> F::MANTISSA;
     let mantissa = i32::from(bits) & ((1 << F::MANTISSA) - 1);
     let quanta = if field == 0 { mantissa } else { mantissa + (1 << F::MANTISSA) };

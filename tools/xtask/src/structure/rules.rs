@@ -33,6 +33,7 @@ const LAYERS: &[&str] = &[
     "runtime/src/compile/compile_log.rs",
     "runtime/src/error",
     "runtime/src/layout",
+    "runtime/src/formats",
     "runtime/src/compile",
     "runtime/src/testing.rs",
     "runtime/src/device/properties.rs",
