@@ -60,6 +60,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/gemm.cuh", include_str!("sm80/gemm.cuh")),
     ("sm80/groups.cuh", include_str!("sm80/groups.cuh")),
     ("sm80/patches.cuh", include_str!("sm80/patches.cuh")),
+    ("sm80/fragments_fp8.cuh", include_str!("sm80/fragments_fp8.cuh")),
     ("sm80/scaled.cuh", include_str!("sm80/scaled.cuh")),
     ("sm80/gradient_patches.cuh", include_str!("sm80/gradient_patches.cuh")),
     ("sm80/transposed_patches.cuh", include_str!("sm80/transposed_patches.cuh")),

@@ -115,7 +115,7 @@ fn of_product(plan: &Plan, given: &GivenRun<'_, '_>) -> Result<Reference, Error>
         if let (Some(of_a), Some(of_b)) = (&of_a, scales_of_b.get(i)) {
             let (of_k, of_n) = (k.div_ceil(SCALE_BLOCK), problem.n.div_ceil(SCALE_BLOCK));
             let scales = Scales { a: of_a.matrix(problem.m, of_k), b: of_b.matrix(of_k, of_n) };
-            products.push(Product::of_scaled(types, extent, k, (&a, &b), scales, groups)?);
+            products.push(Product::of_scaled((types, multiplication), extent, k, (&a, &b), scales, groups)?);
             continue;
         }
         if let Some(numbers) = weights.get(i) {

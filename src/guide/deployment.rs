@@ -76,7 +76,7 @@
 //! | layouts of A and B, narrower alignment | plan each, with [`layouts`](crate::gemm::Builder::layouts); or run each on the target, with tensors that lie so |
 //! | M, N, K | any kernel runs all of them; plan for the extents that take most of the time, since other extents may have another best kernel |
 //! | shapes of automatic kernels | [`prepare`](crate::te::auto::Kernel::prepare) each; kernels of one class are kept once |
-//! | GPUs | a target for each architecture; code for `sm_80` also runs on `sm_86` and `sm_89` |
+//! | GPUs | a target for each architecture; code for `sm_80` also runs on `sm_86` and `sm_89`, where FP8 is then multiplied as f16 |
 //!
 //! A plan on a device with bundles chooses the best of the kernels that they hold. [`choice`](crate::Gemm::choice) says
 //! so if the model ranks others before it. A kernel that you ask for (a tile, a split) must be there.

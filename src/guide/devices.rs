@@ -10,7 +10,24 @@
 //! | [`Device::emulated(Arch::SM_90A)`](crate::Device::emulated) | a GPU that is executed on the CPU, instruction by instruction: slow, for tests | NVRTC, no driver |
 //!
 //! A missing GPU is an error value, [`Error::Absent`](crate::runtime::Error::Absent), never a panic. An emulated device has
-//! one of two architectures, `SM_80` and `SM_90A`, and memory of its own.
+//! one of the architectures of [`Arch::EMULATED`](crate::Arch::EMULATED), and memory of its own. It has that architecture's
+//! instructions and limits only. No hardware has confirmed its arithmetic of FP8 on `SM_89` and `SM_120A`: the model is the
+//! published one of MMA-Sim.
+//!
+//! # Which GPU
+//!
+//! | architecture | GPUs | kernels | FP8 |
+//! |---|---|---|---|
+//! | `sm_80`, `sm_87` | A100, Jetson Orin | for sm_80 | as f16 |
+//! | `sm_86` | A10, RTX 30 | for sm_80, with at most 99 KB of shared memory | as f16 |
+//! | `sm_89` | L4, L40S, RTX 40 | likewise | by its own instructions, promoted each 128 of K |
+//! | `sm_90a` | H100, H200 | for sm_90a and for sm_80 | by `wgmma`, promoted each 128 of K |
+//! | `sm_100a`, `sm_103a` | B200, B300 | for sm_80 | as f16 |
+//! | `sm_88`, `sm_110a` | Thor and others | for sm_80 | as f16 |
+//! | `sm_120a`, `sm_121a` | RTX 50, RTX PRO 6000, DGX Spark | for sm_80, with at most 99 KB of shared memory | by its own instructions |
+//!
+//! From 9.0 on, code is compiled for exactly the GPU's architecture, as the `a` says. `sm_120f` would serve `sm_121` too, but
+//! NVRTC compiles at run time, where the GPU is known. A bundle has a target for each.
 //!
 //! # Tensors and views
 //!

@@ -176,7 +176,7 @@
 //!
 //! - A GPU needs a driver and NVRTC, which compiles the kernel at the first plan. Later plans find it in a cache on disk.
 //! - An emulated GPU needs NVRTC, but no driver and no GPU. It executes the kernel instruction by instruction, which is slow:
-//!   use it for tests, with small products. It is there with the feature `emulated`, and for `SM_80` and `SM_90A`.
+//!   use it for tests, with small products. It is there with the feature `emulated`, for each of `Arch::EMULATED`.
 //! - The CPU needs neither.
 //!
 //! [`devices`](super::devices) says more about each. Next: [`plans`](super::plans), about keeping a plan and running it

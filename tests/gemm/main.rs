@@ -31,6 +31,7 @@ mod layout_boxes;
 mod layouts;
 mod masked;
 mod modes;
+mod other_gpus;
 mod packed;
 mod phases;
 mod picked;

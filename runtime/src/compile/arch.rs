@@ -17,6 +17,8 @@ impl Arch {
     pub const SM_80: Self = Self::new(8, 0);
     /// Ampere (A10, RTX 30).
     pub const SM_86: Self = Self::new(8, 6);
+    /// Ampere (Jetson Orin).
+    pub const SM_87: Self = Self::new(8, 7);
     /// Ada (L4, L40, RTX 40).
     pub const SM_89: Self = Self::new(8, 9);
     /// Hopper, portable features only.
@@ -25,6 +27,14 @@ impl Arch {
     pub const SM_90A: Self = Self::new(9, 0).specific();
     /// Blackwell (B200) with its architecture-specific features.
     pub const SM_100A: Self = Self::new(10, 0).specific();
+    /// Consumer Blackwell (RTX 50, RTX PRO 6000) with its architecture-specific features.
+    pub const SM_120A: Self = Self::new(12, 0).specific();
+    /// Consumer Blackwell (DGX Spark) with its architecture-specific features.
+    pub const SM_121A: Self = Self::new(12, 1).specific();
+
+    /// The architectures that a device can be emulated of.
+    pub const EMULATED: [Self; 8] =
+        [Self::SM_80, Self::SM_86, Self::SM_87, Self::SM_89, Self::SM_90A, Self::SM_100A, Self::SM_120A, Self::SM_121A];
 
     /// The architecture of compute capability `major.minor`, with portable features only.
     #[must_use]
@@ -112,8 +122,7 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for arch in [Arch::SM_80, Arch::SM_86, Arch::SM_89, Arch::SM_90, Arch::SM_90A, Arch::SM_100A, Arch::new(12, 1)]
-        {
+        for arch in Arch::EMULATED.into_iter().chain([Arch::SM_90, Arch::new(12, 0)]) {
             assert_eq!(arch.to_string().parse(), Ok(arch));
         }
         for bad in ["", "sm_", "sm_8", "sm_a", "80", "sm_90b", "sm_9999", "sm_+80"] {
@@ -124,6 +133,12 @@ mod tests {
         assert_eq!(Arch::of_device(9, 0), Arch::SM_90A);
     }
 
+    #[cfg(feature = "emulated")]
+    #[test]
+    fn ptx_vm_has_the_emulated_architectures() {
+        assert_eq!(Arch::EMULATED.map(|arch| arch.to_string()), ptx_vm::Arch::ALL.map(|arch| arch.to_string()));
+    }
+
     #[test]
     fn compatibility_of_machine_code() {
         assert!(Arch::SM_86.runs(Arch::SM_80));
@@ -131,5 +146,6 @@ mod tests {
         assert!(!Arch::SM_90A.runs(Arch::SM_80));
         assert!(Arch::SM_90A.runs(Arch::SM_90A) && Arch::SM_90A.runs(Arch::SM_90));
         assert!(!Arch::new(10, 3).specific().runs(Arch::SM_100A));
+        assert!(Arch::SM_89.runs(Arch::SM_80) && !Arch::SM_121A.runs(Arch::SM_120A));
     }
 }

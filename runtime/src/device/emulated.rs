@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 use crate::compile::arch::Arch;
 use crate::compile::cache::CacheKey;
-use crate::device::host;
 use crate::device::launch::Launch;
+use crate::device::{host, not_emulated};
 use crate::error::{Error, Result};
 
 /// The most parsed modules that are kept; then all are dropped.
@@ -30,18 +30,8 @@ pub(crate) struct Emulator {
 impl Emulator {
     /// A machine with its own empty memory.
     pub(crate) fn new(arch: Arch, options: Options) -> Result<Self> {
-        let generation = match arch {
-            Arch::SM_80 => ptx_vm::Arch::Sm80,
-            Arch::SM_90A => ptx_vm::Arch::Sm90a,
-            _ => {
-                return Err(Error::Unsupported {
-                    device: format!("an emulated {arch}"),
-                    operation: "run kernels",
-                    advice: "use `Arch::SM_80` or `Arch::SM_90A`",
-                });
-            }
-        };
-        Ok(Self { machine: Machine::new(options.arch(generation)), arch, substitutes: Mutex::default() })
+        let Ok(known) = arch.to_string().parse() else { return Err(not_emulated(arch)) };
+        Ok(Self { machine: Machine::new(options.arch(known)), arch, substitutes: Mutex::default() })
     }
 
     fn memory_error(&self, error: &MemoryError, bytes: usize) -> Error {

@@ -56,7 +56,7 @@ const fn row(
 }
 
 /// All models. The first of a capability stands for its unlisted models.
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 27] = [
     row(("A100 SXM 40GB", "NVIDIA A100-SXM4-40GB"), (8, 0), 108, (1410, 1215), 5120, (40, 40), 400),
     row(("A100 SXM 80GB", "NVIDIA A100-SXM4-80GB"), (8, 0), 108, (1410, 1593), 5120, (40, 80), 400),
     row(("A100 PCIe 40GB", "NVIDIA A100-PCIE-40GB"), (8, 0), 108, (1410, 1215), 5120, (40, 40), 250),
@@ -91,6 +91,7 @@ const ROWS: [Row; 26] = [
     row(("RTX 5080", "NVIDIA GeForce RTX 5080"), (12, 0), 84, (2617, 15001), 256, (64, 16), 360),
     row(("RTX 5090", "NVIDIA GeForce RTX 5090"), (12, 0), 170, (2407, 14001), 512, (96, 32), 575),
     row(("DGX Spark", "NVIDIA GB10"), (12, 1), 48, (2418, 4267), 256, (24, 119), 140),
+    row(("Jetson AGX Orin", "Orin"), (8, 7), 16, (1300, 3199), 256, (4, 64), 60),
 ];
 
 impl GpuModel {
@@ -149,6 +150,7 @@ impl GpuModel {
         // threads, of a multiprocessor.
         let (shared, threads) = match row.capability {
             (8, 0) => (164, 2048),
+            (8, 7) => (164, 1536),
             (9..=10, _) => (228, 2048),
             _ => (100, 1536),
         };
@@ -230,7 +232,7 @@ mod tests {
     #[test]
     fn others_get_a_model_of_their_class() {
         let of = |capability| GpuModel::of_capability(capability).map(|model| model.to_string());
-        assert_eq!(of((8, 7)).as_deref(), Some("A10"));
+        assert_eq!(of((8, 8)).as_deref(), Some("Jetson AGX Orin"));
         assert_eq!(of((13, 0)).as_deref(), Some("DGX Spark"));
         assert_eq!((of((8, 9)).as_deref(), of((9, 0)).as_deref(), of((7, 5))), (Some("L40S"), Some("H200 SXM"), None));
     }
@@ -249,6 +251,7 @@ mod tests {
             ("H100 PCIe", 2039.0),
             ("RTX 5090", 1792.0),
             ("DGX Spark", 273.0),
+            ("Jetson AGX Orin", 204.8),
         ];
         for (name, bandwidth) in sheets {
             let model: GpuModel = name.parse().unwrap();

@@ -181,7 +181,7 @@ impl Device {
     /// with its own memory.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for architectures other than `SM_80` and `SM_90A`.
+    /// [`Error::Unsupported`] for architectures that [`Arch::EMULATED`] does not have.
     #[cfg(feature = "emulated")]
     pub fn emulated(arch: Arch) -> Result<Self> {
         Self::emulated_with(arch, ptx_vm::Options::default())
@@ -191,7 +191,7 @@ impl Device {
     /// findings make the launch fail, the tensor cores' arithmetic, the order of asynchronous work.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for architectures other than `SM_80` and `SM_90A`.
+    /// [`Error::Unsupported`] for architectures that [`Arch::EMULATED`] does not have.
     #[cfg(feature = "emulated")]
     pub fn emulated_with(arch: Arch, options: ptx_vm::Options) -> Result<Self> {
         let emulator = Arc::new(Emulator::new(arch, options)?);
@@ -245,12 +245,8 @@ impl Device {
 
     /// A target of a bundle for emulated devices.
     pub(crate) fn of_emulated_recorder(arch: Arch, recorder: Recorder) -> Result<Self> {
-        if ![Arch::SM_80, Arch::SM_90A].contains(&arch) {
-            return Err(Error::Unsupported {
-                device: format!("an emulated {arch}"),
-                operation: "run kernels",
-                advice: "use `Arch::SM_80` or `Arch::SM_90A`",
-            });
+        if !Arch::EMULATED.contains(&arch) {
+            return Err(not_emulated(arch));
         }
         Ok(Self::of_recorder(emulated_model(arch), recorder))
     }
@@ -371,7 +367,16 @@ impl Device {
 
 /// The GPU that an emulated device of an architecture stands for.
 fn emulated_model(arch: Arch) -> GpuModel {
-    if arch.capability() >= (9, 0) { GpuModel::H200 } else { GpuModel::A100 }
+    GpuModel::of_capability(arch.capability()).unwrap_or(GpuModel::A100)
+}
+
+/// The refusal of an emulated device.
+fn not_emulated(arch: Arch) -> Error {
+    Error::Unsupported {
+        device: format!("an emulated {arch}"),
+        operation: "run kernels",
+        advice: "use one of `Arch::EMULATED`: sm_80, sm_86, sm_87, sm_89, sm_90a, sm_100a, sm_120a, sm_121a",
+    }
 }
 
 /// A handle that doesn't keep the device alive.

@@ -28,16 +28,17 @@ pub struct Rates {
 pub const POWER_EXPONENT: f64 = 0.65;
 
 /// The table. Rates of tensor cores: white papers of A100 (table 3), GA102 (table 2), AD102 (appendix A), H100 (table 3) and
-/// RTX Blackwell (appendix A); of `mma.sync` on an H100, what others measured, 62 % of `wgmma`. f32 and f64: CUDA C++
+/// RTX Blackwell (appendix A), and Jetson AGX Orin's data sheet; of `mma.sync` on an H100, what others measured, 62 % of `wgmma`. f32 and f64: CUDA C++
 /// Programming Guide, "Throughput of Native Arithmetic Instructions". The L2: A100 and H100 as in their white papers and
 /// DeepGEMM's heuristics; others are estimates. Power: fitted to `benches/published`.
-const TABLE: [((u8, u8), Rates); 9] = {
+const TABLE: [((u8, u8), Rates); 10] = {
     const fn of(mma: f64, [wgmma, f32, f64, l2_bytes]: [f64; 4], clock_of_a_watt: f64) -> Rates {
         Rates { mma, mma_int8: 2.0 * mma, wgmma, f32, f64, l2_bytes, clock_of_a_watt }
     }
     [
         ((8, 0), of(1024.0, [0.0, 64.0, 64.0, 47.3], 0.57)),
         ((8, 6), of(512.0, [0.0, 128.0, 2.0, 20.0], 0.39)),
+        ((8, 7), of(1024.0, [0.0, 128.0, 2.0, 20.0], 0.39)),
         ((8, 9), of(512.0, [0.0, 128.0, 2.0, 20.0], 0.59)),
         ((9, 0), of(1280.0, [2048.0, 128.0, 128.0, 30.6], 0.78)),
         ((10, 0), of(1024.0, [0.0, 128.0, 64.0, 30.6], 0.763)),
@@ -88,6 +89,7 @@ mod tests {
             ("H20", 148.0),
             ("RTX 5090", 209.5),
             ("RTX PRO 6000", 503.8),
+            ("Jetson AGX Orin", 42.5),
         ];
         for (name, sheet) in sheets {
             let properties = name.parse::<GpuModel>().unwrap().properties();
@@ -101,9 +103,9 @@ mod tests {
     #[test]
     fn an_unknown_capability_has_the_rates_of_the_one_before() {
         let mut properties = GpuModel::A100.properties();
-        properties.arch = Some(Arch::of_device(8, 7));
-        let a10 = "A10".parse::<GpuModel>().unwrap().properties();
-        assert_eq!(properties.rates(), a10.rates());
+        properties.arch = Some(Arch::of_device(8, 8));
+        let orin = "Jetson AGX Orin".parse::<GpuModel>().unwrap().properties();
+        assert_eq!(properties.rates(), orin.rates());
         properties.arch = Some(Arch::of_device(7, 5));
         assert_eq!(properties.rates(), None);
     }

@@ -24,8 +24,8 @@ __device__ __forceinline__ const Operand& operand_a(const Common<Config>& common
 
 // What the products are added to.
 template <class Config, class Sums, class OfWork>
-__device__ __forceinline__ PlainSums<Sums> sums_of(const Common<Config>&, Sums& acc, const OfWork&, int) {
-    return {acc};
+__device__ __forceinline__ auto sums_of(const Common<Config>&, Sums& acc, const OfWork&, int) {
+    return typename SelectSums<Config::ARITHMETIC, Sums>::Type{acc};
 }
 
 // Bytes of dynamic shared memory.

@@ -24,7 +24,8 @@
 
 namespace epilogue::sm80 {
 
-// The sums of a product, to which every k-tile's are added as they come. scaled.cuh has others.
+// The sums of a product, to which every k-tile's are added as they come. scaled.cuh and fragments_fp8.cuh
+// have others.
 template <class Accumulators>
 struct PlainSums {
     static constexpr int SETS = 1;  // of accumulators
@@ -32,6 +33,11 @@ struct PlainSums {
 
     __device__ __forceinline__ Accumulators& of_k_tile() { return acc; }
     __device__ __forceinline__ void close_k_tile() {}
+};
+
+template <Arithmetic ARITHMETIC, class Accumulators>
+struct SelectSums {
+    using Type = PlainSums<Accumulators>;
 };
 
 template <class Config>
@@ -107,8 +113,8 @@ struct Mainloop {
         // blocks would run at once. And a k-tile's first fragments may not be where the one before has its last. Beside a second
         // set of accumulators there are no registers for them while the first is added to.
         constexpr bool MADE =
-            IN_WORDS<Config::ARITHMETIC> || (Config::ARITHMETIC == Arithmetic::INT8 &&
-                                             (Config::A_MAJOR == Major::MN || Config::B_MAJOR == Major::MN));
+            IN_WORDS<Config::ARITHMETIC> ||
+            (IN_BYTES<Config::ARITHMETIC> && (Config::A_MAJOR == Major::MN || Config::B_MAJOR == Major::MN));
         constexpr bool AHEAD = OfSums::SETS == 1 && !COPY_FIRST && !LEAN && !MADE && STEPS % 2 == 0;
         typename Multiply::Fragments fragments[LEAN ? 1 : 2];
         auto land = [&] {

@@ -15,7 +15,13 @@ enum class Major { K, MN };
 // What multiplies.
 // FAST_BF16: f32 operands, rounded to bf16 on their way to registers.
 // MIXED: A is f16 or bf16, B has 8-bit elements.
-enum class Arithmetic { F16, BF16, TF32, FAST_BF16, F64, F32, INT8, FP8, MIXED };
+// FP8: converted to f16. NATIVE_FP8, PROMOTED_FP8: multiplied as they are (fragments_fp8.cuh).
+enum class Arithmetic { F16, BF16, TF32, FAST_BF16, F64, F32, INT8, FP8, MIXED, NATIVE_FP8, PROMOTED_FP8 };
+
+// Whether tensor cores multiply bytes as they are.
+template <Arithmetic ARITHMETIC>
+inline constexpr bool IN_BYTES = ARITHMETIC == Arithmetic::INT8 || ARITHMETIC == Arithmetic::NATIVE_FP8 ||
+                                 ARITHMETIC == Arithmetic::PROMOTED_FP8;
 
 // Whether tensor cores multiply operands that lie in 4 bytes.
 template <Arithmetic ARITHMETIC>

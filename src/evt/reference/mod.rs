@@ -26,6 +26,7 @@ pub use bounds::Bounds;
 pub use convolution::Convolution;
 pub use element::{has_padding, unpack};
 pub use evaluate::{evaluate, evaluate_grouped};
+pub use fp8::Fp8Adder;
 pub use product::{Multiplication, Product};
 pub use quantized::{Activations, Weights};
 pub use scaled::Scales;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use epilogue_float_mode::in_default_mode;
 
 use super::element::round;
-use super::fp8::Fp8Sum;
+use super::fp8::{Adder, Fp8Adder, Fp8Sum};
 use super::{Array, Extent, Groups, ReferenceError};
 use crate::ElementType;
 use crate::evt::Types;
@@ -34,8 +34,10 @@ pub enum Multiplication {
     Tf32,
     /// f32 operands rounded to bf16.
     FastBf16,
-    /// FP8 products summed in the tensor cores over all of K; they keep 14 bits of a sum.
+    /// FP8 products summed in the tensor cores of sm_90a over all of K; they keep 14 bits of a sum.
     FastFp8,
+    /// FP8 products summed by `mma.sync` of a GPU that has it.
+    NativeFp8(Fp8Adder),
 }
 
 impl Multiplication {
@@ -44,7 +46,7 @@ impl Multiplication {
     pub(super) fn operand(self, x: f64) -> f64 {
         match self {
             Self::FastBf16 => round(ElementType::BF16, x),
-            Self::Exact | Self::Tf32 | Self::FastFp8 => x,
+            Self::Exact | Self::Tf32 | Self::FastFp8 | Self::NativeFp8(_) => x,
         }
     }
 }
@@ -191,8 +193,12 @@ pub(super) struct Sum {
 
 impl Sum {
     pub(super) fn of(types: Types, multiplication: Multiplication) -> Self {
-        let promoted = multiplication != Multiplication::FastFp8;
-        Self { fp8: Fp8Sum::of(types.a, types.b, promoted), ..Self::default() }
+        let adder = match multiplication {
+            Multiplication::FastFp8 => Adder::HOPPER,
+            Multiplication::NativeFp8(native) => Adder::of(native),
+            Multiplication::Exact | Multiplication::Tf32 | Multiplication::FastBf16 => Adder::PROMOTED_HOPPER,
+        };
+        Self { fp8: Fp8Sum::of(types.a, types.b, adder), ..Self::default() }
     }
 
     #[inline]
@@ -243,7 +249,10 @@ impl Sum {
         #[expect(clippy::cast_precision_loss)]
         let terms = k as f64 + 8.0;
         let operands = match multiplication {
-            Multiplication::Exact | Multiplication::FastBf16 | Multiplication::FastFp8 => 0.0,
+            Multiplication::Exact
+            | Multiplication::FastBf16
+            | Multiplication::FastFp8
+            | Multiplication::NativeFp8(_) => 0.0,
             // Truncation changes each operand by up to 2^-10.
             Multiplication::Tf32 => 2.001 / 1024.0,
         };

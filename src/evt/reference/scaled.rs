@@ -20,27 +20,28 @@ pub struct Scales<'a> {
 
 impl Product {
     /// The product of A and B, whose blocks have scales; of each group's rows and its B, if there are groups.
+    /// Every block is summed by itself.
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if an operand or its scales have no element that is needed.
     pub fn of_scaled(
-        types: Types,
+        (types, multiplication): (Types, Multiplication),
         extent: Extent,
         k: usize,
         (a, b): (&Array<'_>, &Array<'_>),
         scales: Scales<'_>,
         groups: Option<Groups<'_>>,
     ) -> Result<Self, ReferenceError> {
-        let Some(groups) = groups else { return of_matrices(types, extent, k, (a, b), scales) };
+        let Some(groups) = groups else { return of_matrices((types, multiplication), extent, k, (a, b), scales) };
         Self::group_by_group(extent, groups, |batch, first, group, extent| {
             let own = Scales { a: scales.a.from([batch, first, 0]), b: scales.b.from([group, 0, 0]) };
-            of_matrices(types, extent, k, (&a.from([batch, first, 0]), &b.from([group, 0, 0])), own)
+            of_matrices((types, multiplication), extent, k, (&a.from([batch, first, 0]), &b.from([group, 0, 0])), own)
         })
     }
 }
 
 fn of_matrices(
-    types: Types,
+    (types, multiplication): (Types, Multiplication),
     extent: Extent,
     k: usize,
     (a, b): (&Array<'_>, &Array<'_>),
@@ -49,12 +50,12 @@ fn of_matrices(
     Product::row_by_column(extent, k, (a, b), |[batch, i, j], row, column| {
         let mut total = Total::default();
         for (block, (row, column)) in row.chunks(BLOCK).zip(column.chunks(BLOCK)).enumerate() {
-            let mut sum = Sum::of(types, Multiplication::Exact);
+            let mut sum = Sum::of(types, multiplication);
             row.iter().zip(column).for_each(|(x, y)| sum.add(*x, *y));
             let of_a = scales.a.get("a_scales", [batch, i, block])?;
             let of_b = scales.b.get("b_scales", [batch, block, j / BLOCK])?;
             // The product of two f32s is exact in f64, and then rounded as every device rounds it.
-            total.add(round(ElementType::F32, of_a * of_b), sum, types, row.len());
+            total.add(round(ElementType::F32, of_a * of_b), sum, (types, multiplication), row.len());
         }
         Ok((total.value, total.error()))
     })
@@ -74,9 +75,9 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, scale: f64, sum: Sum, types: Types, terms: usize) {
+    fn add(&mut self, scale: f64, sum: Sum, (types, multiplication): (Types, Multiplication), terms: usize) {
         let (value, is_zero) = (sum.value(), sum.is_zero());
-        let error = if is_zero { 0.0 } else { sum.error(types, Multiplication::Exact, terms) };
+        let error = if is_zero { 0.0 } else { sum.error(types, multiplication, terms) };
         self.blocks += 1.0;
         self.value += scale * value;
         if scale.is_infinite() && !is_zero && value.abs() <= error {

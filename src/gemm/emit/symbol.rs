@@ -15,8 +15,10 @@ pub(crate) fn symbol(tree: &ValidTree, key: &KernelKey) -> String {
     let operands = match key.multiplication() {
         Multiplication::Tf32 => "tf32".to_owned(),
         Multiplication::FastBf16 => "fast_bf16".to_owned(),
-        Multiplication::Exact | Multiplication::FastFp8 if types.a == types.b => types.a.to_string(),
-        Multiplication::Exact | Multiplication::FastFp8 => format!("{}_{}", types.a, types.b),
+        Multiplication::Exact | Multiplication::FastFp8 | Multiplication::NativeFp8(_) => match types.a == types.b {
+            true => types.a.to_string(),
+            false => format!("{}_{}", types.a, types.b),
+        },
     };
     let (rows, columns) = key.tile();
     sanitize(&format!("{}_{operands}_{rows}x{columns}", tree.name()))

@@ -8,9 +8,11 @@ use crate::ElementType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
     /// As exact as the operands: tensor cores for f16, bf16, f64 and 8-bit types; for f32 the CUDA cores' fused
-    /// multiply-adds. An H100's tensor cores keep 14 bits of a sum of FP8 products. Its kernels therefore sum each 128
-    /// products separately and add these sums in f32; other kernels multiply FP8 as f16. Sums of 8-bit integers are
-    /// exact, and wrap around beyond the range of i32.
+    /// multiply-adds. Sums of 8-bit integers are exact, and wrap around beyond the range of i32.
+    ///
+    /// Some GPUs have instructions for FP8. Those of sm_90a (H100) and sm_89 (L4, L40S, RTX 40) keep 14 bits of a sum.
+    /// Their kernels sum each 128 products separately, and add these sums in f32. Those of sm_120a and sm_121a (RTX 50,
+    /// DGX Spark) keep the 24 bits of f32. Other GPUs multiply FP8 as f16.
     #[default]
     Exact,
     /// f32 operands with the 11 significant bits of TF32, on tensor cores. The kernels for sm_80 round the operands (to
@@ -22,9 +24,9 @@ pub enum Arithmetic {
     /// with the kernels for sm_80, since those for sm_90a can't round f32 operands. The CPU device multiplies rounded
     /// copies, which is no faster there.
     FastBf16,
-    /// FP8 operands, summed in the tensor cores over all of K. This is faster than promoted sums and works with all
-    /// tiles, but a sum keeps 14 bits. Errors grow with K, to some percent of the result for K in the thousands. Other
-    /// devices compute as with `Exact`, which is within the same bounds.
+    /// FP8 operands, summed in the tensor cores over all of K. On sm_89 and sm_90a this is faster than promoted sums and
+    /// works with all tiles, but a sum keeps 14 bits. Errors grow with K, to some percent of the result for K in the
+    /// thousands. Other devices compute as with `Exact`, which is within the same bounds.
     FastFp8,
     /// A rounded to 8-bit integers, for a B of [quantised weights](super::quantized::Quantized) only. Each row's 32
     /// elements along K share a scale; products of codes are summed exactly, and these sums in f32. It is faster than

@@ -118,18 +118,19 @@ fn products() -> String {
 /// The table of arithmetics by device.
 fn arithmetics() -> String {
     let mut text = row(["arithmetic", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
+    let on_sm_89 = Device::emulated(Arch::SM_89).expect("an emulated device");
     for (name, arithmetic, element) in [
         ("`Arithmetic::Tf32`, of f32 × f32", Arithmetic::Tf32, F32),
         ("`Arithmetic::FastBf16`, of f32 × f32", Arithmetic::FastBf16, F32),
         ("`Arithmetic::FastFp8`, of FP8 × FP8", Arithmetic::FastFp8, F8E4M3),
     ] {
-        let cells = devices().map(|device| {
-            assert!(supports(&device, (element, element, arithmetic)).is_ok());
+        let cell = |device: &Device| {
+            assert!(supports(device, (element, element, arithmetic)).is_ok());
             let other = if element == F32 { F8E4M3 } else { F32 };
-            let refused = supports(&device, (other, other, arithmetic));
+            let refused = supports(device, (other, other, arithmetic));
             assert!(matches!(refused, Err(Error::Arithmetic { .. })), "{refused:?}");
             // With layouts that tensor copies can load, and large enough that the kernel is of the device's own family.
-            let (k_major, planned) = (OperandLayout::packed(Major::K), builder(&device, element, element));
+            let (k_major, planned) = (OperandLayout::packed(Major::K), builder(device, element, element));
             let planned = planned.problem(4096, 4096, 4096).layouts(k_major, k_major).arithmetic(arithmetic);
             let choice = planned.choose().expect("a plan");
             let Some(kernel) = choice.kernel() else {
@@ -143,10 +144,16 @@ fn arithmetics() -> String {
             match kernel.key.multiplication() {
                 Multiplication::Exact => "as `Exact`, which is within its bounds",
                 _ if !of_the_device => "yes, by kernels for sm_80",
-                Multiplication::Tf32 | Multiplication::FastBf16 | Multiplication::FastFp8 => "yes",
+                Multiplication::Tf32
+                | Multiplication::FastBf16
+                | Multiplication::FastFp8
+                | Multiplication::NativeFp8(_) => "yes",
             }
-        });
-        text += &row(std::iter::once(name).chain(cells));
+        };
+        let [oldest, hopper, cpu] = devices().map(|device| cell(&device));
+        let later = cell(&on_sm_89);
+        let of_sm80 = if later == oldest { oldest.to_owned() } else { format!("{oldest}; sm_89: {later}") };
+        text += &row([name, &of_sm80, hopper, cpu]);
     }
     text
 }

@@ -160,9 +160,10 @@ impl Kernel {
             let any = sm90::Request { tile: None, ..alone };
             let possible = [request, alone].into_iter().find(|r| builder.clone().sm90(*r).choose().is_ok());
             builder = builder.sm90(possible.unwrap_or(any));
-        } else if let (Some(_), Some(instruction)) =
-            (device.arch(), Instruction::of(elements.0, elements.1, arithmetic))
-        {
+        } else if let Some(instruction) = device.arch().and_then(|arch| {
+            // The fastest.
+            Instruction::on(arch, elements.0, elements.1, arithmetic).first().copied()
+        }) {
             let tiles = Tile::all(instruction);
             // From the smallest tile up: a small one has more edges, where most can go wrong. Not every tile has room
             // for several accumulators.

@@ -8,10 +8,10 @@ use std::io::Write as _;
 use std::ptr;
 
 use cudarc::driver::sys;
-use ptx_vm::{Arch, Options};
 use ptx_vm::numerics::im2col::Im2col;
 use ptx_vm::numerics::swizzle::Swizzle;
 use ptx_vm::numerics::tensor_map::{MapElement, Tiled};
+use ptx_vm::{Arch, Options};
 use ptx_vm_conformance::device::{Device, Emulated, Shape};
 use ptx_vm_conformance::record::{Agreement, SEEDS, record};
 use ptx_vm_conformance::{Case, cases};

@@ -182,6 +182,14 @@ impl GpuOptions {
             let model = GpuModel::of_capability(self.arch.capability())?;
             (model.arch().capability() == self.arch.capability()).then_some(model)
         };
+        if let (None, Some(model)) = (self.gpu, of_class())
+            && model.arch() != self.arch
+        {
+            let (given, whole) = (self.arch, model.arch());
+            return Err(Failure::refused(format_args!(
+                "{given} is not what {model} has: kernels are compiled for exactly {whole}, so give `--arch {whole}`"
+            )));
+        }
         self.gpu.or_else(of_class).ok_or_else(|| {
             let known: BTreeSet<Arch> = GpuModel::all().map(GpuModel::arch).collect();
             let known: Vec<String> = known.iter().map(ToString::to_string).collect();
@@ -254,8 +262,8 @@ pub(crate) struct RunOptions {
     pub(crate) source: SourceOptions,
     #[command(flatten)]
     pub(crate) product: ProductOptions,
-    /// Where it runs: `cpu`, `cuda` (the first GPU), or an emulated GPU by its architecture, `sm_80` or `sm_90a`, with the
-    /// race detector.
+    /// Where it runs: `cpu`, `cuda` (the first GPU), or an emulated GPU by its architecture, such as `sm_80` or
+    /// `sm_120a`, with the race detector.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub(crate) on: On,
     /// The value of a host scalar; others are random.
@@ -298,9 +306,14 @@ impl std::str::FromStr for On {
             arch => arch
                 .parse()
                 .map(Self::Emulated)
-                .map_err(|_| "the devices are cpu, cuda, and the emulated sm_80 and sm_90a".to_owned()),
+                .map_err(|_| format!("the devices are cpu, cuda, and the emulated {}", emulated().join(", "))),
         }
     }
+}
+
+/// The names of the emulated architectures.
+fn emulated() -> Vec<String> {
+    Arch::EMULATED.iter().map(ToString::to_string).collect()
 }
 
 fn types(text: &str) -> Result<(ElementType, ElementType), String> {
@@ -327,7 +340,8 @@ fn extent(text: &str) -> Result<usize, String> {
 /// The tiles of all instructions, each once.
 fn tiles() -> Vec<(String, Tile)> {
     let named = |tile: &Tile| (format!("{}x{}x{}", tile.m, tile.n, tile.k), *tile);
-    let all = Instruction::ALL.into_iter().flat_map(|instruction| Tile::all(instruction).iter().map(named));
+    let all = Instruction::ALL.into_iter().chain(Instruction::native());
+    let all = all.flat_map(|instruction| Tile::all(instruction).iter().map(named));
     let mut seen = std::collections::HashSet::new();
     all.filter(|(name, _)| seen.insert(name.clone())).collect()
 }

@@ -387,7 +387,7 @@ fn what_is_refused() {
     refuses(
         &["choose", "-e", BIAS_RELU, "--arch", "sm_70"],
         &expect![[r#"
-        error: no GPU of sm_70 is known: give `--gpu`, or one of sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a, sm_120a, sm_121a
+        error: no GPU of sm_70 is known: give `--gpu`, or one of sm_80, sm_86, sm_87, sm_89, sm_90a, sm_100a, sm_103a, sm_120a, sm_121a
     "#]],
     );
     refuses(
@@ -409,9 +409,15 @@ fn what_is_refused() {
     "#]],
     );
     refuses(
-        &["run", "-e", BIAS_RELU, "--on", "sm_89"],
+        &["run", "-e", BIAS_RELU, "--on", "sm_120"],
         &expect![[r#"
-        error: an emulated sm_89 can't run kernels: use `Arch::SM_80` or `Arch::SM_90A`
+        error: an emulated sm_120 can't run kernels: use one of `Arch::EMULATED`: sm_80, sm_86, sm_87, sm_89, sm_90a, sm_100a, sm_120a, sm_121a
+    "#]],
+    );
+    refuses(
+        &["choose", "-e", BIAS_RELU, "--arch", "sm_120"],
+        &expect![[r#"
+        error: sm_120 is not what RTX PRO 6000 has: kernels are compiled for exactly sm_120a, so give `--arch sm_120a`
     "#]],
     );
     refuses(

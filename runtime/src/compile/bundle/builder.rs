@@ -50,7 +50,7 @@ impl Builder {
     /// A target for [`Device::emulated`], which runs PTX.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture than `SM_80` and `SM_90A`.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for an architecture that [`Arch::EMULATED`] does not have.
     pub fn emulated_target(&self, arch: Arch) -> Result<Device> {
         Device::of_emulated_recorder(arch, Recorder { form: Output::Ptx, into: self.0.clone() })
     }

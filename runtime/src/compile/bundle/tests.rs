@@ -207,7 +207,7 @@ fn what_a_target_compiled_runs_without_a_compiler() {
     }
     assert_eq!(builder.len(), 2);
     assert_eq!(builder.to_bytes(), builder.to_bytes());
-    assert!(builder.emulated_target(Arch::SM_86).is_err());
+    assert!(builder.emulated_target(Arch::new(12, 0)).is_err());
     let bundle = Bundle::from_bytes(builder.to_bytes()).unwrap();
     let machine_code = bundle.kernels().find(|kernel| kernel.form == Output::Cubin).unwrap();
     assert_eq!((machine_code.name, machine_code.arch), ("scale", Arch::SM_80));

@@ -57,7 +57,7 @@ impl Family for Sm80 {
 
     fn has_tile(&self, selection: &Selection<'_>, accumulators: usize, tile: (usize, usize)) -> bool {
         let taken = |tile: &&Tile| !selection.problem.formats.are_scaled() || tile.takes_scales(accumulators);
-        let mut all = selection.mma().map_or(&[][..], Tile::all).iter().filter(taken);
+        let mut all = selection.mma().into_iter().flat_map(Tile::all).filter(taken);
         all.any(|own| (own.m, own.product_columns(accumulators)) == tile)
     }
 
@@ -67,15 +67,14 @@ impl Family for Sm80 {
         way: &LaunchedPart<'_>,
         _counts: &dyn Fn((usize, usize)) -> bool,
     ) -> Result<Vec<Candidate>, String> {
-        let Some(instruction) = selection.mma() else { return Ok(Vec::new()) };
-        let ranked = model::rank(selection.machine, &selection.sm80_workload(way, instruction));
-        ranked.map_err(|why| why.to_string())
+        let workloads = selection.mma().into_iter().map(|instruction| selection.sm80_workload(way, instruction));
+        model::rank_all(selection.machine, workloads).map_err(|why| why.to_string())
     }
 
     fn priced(&self, offer: &Offer<'_>, machine: &Machine) -> Vec<Candidate> {
         let types = offer.tree.types();
-        let instruction = Instruction::of(types.a, types.b, offer.arithmetic);
-        instruction.and_then(|of| model::rank(machine, &workload(offer, of)).ok()).unwrap_or_default()
+        let all = Instruction::on(machine.arch, types.a, types.b, offer.arithmetic);
+        model::rank_all(machine, all.into_iter().map(|of| workload(offer, of))).unwrap_or_default()
     }
 
     fn is_pinned(&self, pins: &Pins) -> bool {
@@ -131,6 +130,7 @@ impl FamilyKey for Sm80Key {
         match self.instruction {
             Instruction::MmaTf32 => Multiplication::Tf32,
             Instruction::MmaFastBf16 => Multiplication::FastBf16,
+            Instruction::MmaNativeFp8(native) => Multiplication::NativeFp8(native.adder),
             _ => Multiplication::Exact,
         }
     }

@@ -242,12 +242,11 @@ impl<'k> Case<'k> {
         };
         let picked = self.picking.as_ref().map(|picking| picking.of(&self.a.1, k));
         let a = Array { values: picked.as_ref().unwrap_or(&self.a.1), offset: 0, strides: strides(&self.a.0, m, k) };
-        let multiplication = match self.kernel.arithmetic {
-            Arithmetic::Exact => Multiplication::Exact,
-            Arithmetic::Tf32 => Multiplication::Tf32,
+        let of_kernel = self.kernel.gemm.choice().kernel().map(|kernel| kernel.key.multiplication());
+        let multiplication = of_kernel.unwrap_or(match self.kernel.arithmetic {
             Arithmetic::FastBf16 => Multiplication::FastBf16,
-            Arithmetic::FastFp8 => Multiplication::FastFp8,
-        };
+            Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => Multiplication::Exact,
+        });
         let extent = Extent { m, n, l };
         let mut products = Vec::new();
         for (i, (placed, values)) in self.b.iter().enumerate() {
@@ -256,7 +255,7 @@ impl<'k> Case<'k> {
             let product = match (rows, &self.groups) {
                 _ if self.kernel.scaled => {
                     let scaling = self.scaling.as_ref().ok_or("no scales")?;
-                    Product::of_scaled(types, extent, k, (&a, &b), scaling.of(i), rows)
+                    Product::of_scaled((types, multiplication), extent, k, (&a, &b), scaling.of(i), rows)
                 }
                 (Some(rows), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), rows),
                 (None, Some(groups)) => Product::of_depths(types, multiplication, extent, (&a, &b), groups.of_k()),

@@ -135,12 +135,11 @@ impl Workload {
         let b = Array { values: &b, offset: 0, strides: [0, 1, k as isize] };
         let tree = gemm.tree();
         debug_assert_eq!(tree.types().a, element);
-        let multiplication = match arithmetic {
-            Arithmetic::Exact => Multiplication::Exact,
-            Arithmetic::Tf32 => Multiplication::Tf32,
+        let of_kernel = gemm.choice().kernel().map(|kernel| kernel.key.multiplication());
+        let multiplication = of_kernel.unwrap_or(match arithmetic {
             Arithmetic::FastBf16 => Multiplication::FastBf16,
-            Arithmetic::FastFp8 => Multiplication::FastFp8,
-        };
+            Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => Multiplication::Exact,
+        });
         let product = Product::new(tree.types(), multiplication, extent, k, &a, &b)?;
         let mut values = Vec::new();
         for (parameter, tensor) in tree.parameters().iter().zip(&set.parameters) {

@@ -80,9 +80,10 @@ impl Product {
         Ok(Self { problem, layouts, arithmetic, tree })
     }
 
-    fn mma(&self) -> Option<Instruction> {
+    /// The fastest instruction of a GPU that the kernels for sm_80 have.
+    fn mma(&self, machine: &Machine) -> Option<Instruction> {
         let types = self.tree.types();
-        Instruction::of(types.a, types.b, self.arithmetic)
+        Instruction::on(machine.arch, types.a, types.b, self.arithmetic).first().copied()
     }
 
     fn sm80(&self, instruction: Instruction) -> Workload<'_> {
@@ -109,7 +110,7 @@ pub(super) fn candidate(machine: &Machine, row: &Row) -> Outcome<Candidate> {
     let found = match &row.kernel {
         Timed::Chosen(_) => {
             let mut all = product.sm90(machine, &Request::default());
-            all.extend(product.mma().and_then(|mma| rank(machine, &product.sm80(mma)).ok()).unwrap_or_default());
+            all.extend(product.mma(machine).and_then(|mma| rank(machine, &product.sm80(mma)).ok()).unwrap_or_default());
             least(all)
         }
         Timed::Sm90 { tile, cluster } => {
@@ -123,7 +124,7 @@ pub(super) fn candidate(machine: &Machine, row: &Row) -> Outcome<Candidate> {
             least(tiles.flat_map(of).collect())
         }
         Timed::Sm80 { tile: [m, n, k], split } => {
-            let mma = product.mma().ok_or("no instruction of sm_80 multiplies these types")?;
+            let mma = product.mma(machine).ok_or("no instruction of sm_80 multiplies these types")?;
             let split = match split {
                 Split::None => SplitK::None,
                 Split::Stream => SplitK::Stream,

@@ -29,9 +29,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm80Key, ArgumentViews)
         Some(Divided::Depth) => "depth_gemm",
     };
     let (name, file, instruction, tile) = (tree.name(), tree.file(), key.instruction, key.tile);
+    let headers: Vec<_> = parts.iter().map(|part| part.header).chain(instruction.header()).collect();
     kernel.begin(
         &[&format!("GEMM with the epilogue `{name}` ({file})."), &format!("{instruction}; {tile}.")],
-        &FamilyHeaders::of(&parts.iter().map(|part| part.header).collect::<Vec<_>>(), STRUCTS),
+        &FamilyHeaders::of(&headers, STRUCTS),
     );
     configuration(&mut kernel.code, key);
     kernel.definitions();

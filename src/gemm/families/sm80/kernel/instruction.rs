@@ -3,8 +3,10 @@
 use std::fmt;
 
 use epilogue_runtime::{Arch, Rates};
+use smallvec::SmallVec;
 
 use crate::ElementType;
+use crate::evt::reference::Fp8Adder;
 use crate::gemm::problem::arithmetic::Arithmetic;
 use crate::gemm::problem::eight_bit::{Float16, Fp8, Int8, MixedInput, Pair, joined};
 
@@ -26,16 +28,49 @@ pub enum Instruction {
     /// `mma.m16n8k32` of 8-bit integers.
     MmaInt8(Pair<Int8>),
     /// `mma.m16n8k16` of f16. FP8 operands are converted to f16 after they are read from shared memory. This is exact,
-    /// since f16 has every value of both types. (From sm_89 on there are FP8 instructions, but their sums are less
-    /// exact.)
+    /// since f16 has every value of both types.
     MmaFp8(Pair<Fp8>),
+    /// `mma.m16n8k32` of FP8, on GPUs that have it.
+    MmaNativeFp8(NativeFp8),
     /// `mma.m16n8k16` of A's type, f16 or bf16. B's elements of 8 bits are converted to it after they are read from shared
     /// memory. This is exact, since f16 and bf16 have every value of the 8-bit types.
     MmaMixed(MixedInput),
 }
 
+/// `mma.m16n8k32` of FP8, and how it adds. sm_90a and sm_100 have no such instruction: their compilers make it of
+/// products of f16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NativeFp8 {
+    /// The types of A and B.
+    pub pair: Pair<Fp8>,
+    /// How it adds.
+    pub adder: Fp8Adder,
+}
+
+impl NativeFp8 {
+    /// The one of a GPU of this architecture; `None` if it has none.
+    fn of(arch: Arch, pair: Pair<Fp8>, arithmetic: Arithmetic) -> Option<Self> {
+        let adder = match arch.capability() {
+            (8, 9) if arithmetic == Arithmetic::FastFp8 => Fp8Adder::Ada,
+            (8, 9) => Fp8Adder::PromotedAda,
+            (12, _) => Fp8Adder::Blackwell,
+            _ => return None,
+        };
+        Some(Self { pair, adder })
+    }
+
+    /// The oldest architecture that has it.
+    #[must_use]
+    pub const fn arch(self) -> Arch {
+        match self.adder {
+            Fp8Adder::Ada | Fp8Adder::PromotedAda => Arch::SM_89,
+            Fp8Adder::Blackwell => Arch::SM_120A,
+        }
+    }
+}
+
 impl Instruction {
-    /// Every instruction.
+    /// Every instruction that all GPUs have.
     pub const ALL: [Self; 22] = {
         let (fp8, int8, mixed) = (Pair::ALL_FP8, Pair::ALL_INT8, MixedInput::ALL);
         [
@@ -64,7 +99,21 @@ impl Instruction {
         ]
     };
 
-    /// The instruction for operands of the given types; `None` if the GPU kernels have none.
+    /// Every instruction that only some GPUs have.
+    pub fn native() -> impl Iterator<Item = Self> {
+        let all = Fp8Adder::ALL.into_iter().flat_map(|adder| Pair::ALL_FP8.map(|pair| NativeFp8 { pair, adder }));
+        all.map(Self::MmaNativeFp8)
+    }
+
+    /// The instructions for operands of the given types on a GPU of this architecture, the fastest first. The last is one
+    /// that all GPUs have.
+    #[must_use]
+    pub fn on(arch: Arch, a: ElementType, b: ElementType, arithmetic: Arithmetic) -> SmallVec<[Self; 2]> {
+        let native = Pair::fp8(a, b).and_then(|pair| NativeFp8::of(arch, pair, arithmetic));
+        native.map(Self::MmaNativeFp8).into_iter().chain(Self::of(a, b, arithmetic)).collect()
+    }
+
+    /// The instruction that all GPUs have for operands of the given types; `None` if the GPU kernels have none.
     #[must_use]
     pub fn of(a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Option<Self> {
         let same = match (a, arithmetic) {
@@ -91,7 +140,9 @@ impl Instruction {
             Self::MmaTf32 | Self::MmaFastBf16 | Self::FmaF32 => ElementType::F32,
             Self::MmaF64 => ElementType::F64,
             Self::MmaInt8(Pair { a, b }) => return (a.element(), b.element()),
-            Self::MmaFp8(Pair { a, b }) => return (a.element(), b.element()),
+            Self::MmaFp8(Pair { a, b }) | Self::MmaNativeFp8(NativeFp8 { pair: Pair { a, b }, .. }) => {
+                return (a.element(), b.element());
+            }
             Self::MmaMixed(MixedInput { a, b }) => return (a.element(), b.element()),
         };
         (same, same)
@@ -114,6 +165,19 @@ impl Instruction {
         }
     }
 
+    /// Whether the sums of k-tiles leave the tensor cores, so that a thread has a second set of accumulators.
+    pub(crate) const fn is_promoted(self) -> bool {
+        matches!(self, Self::MmaNativeFp8(NativeFp8 { adder: Fp8Adder::PromotedAda, .. }))
+    }
+
+    /// The header that only kernels with this instruction have.
+    pub(crate) const fn header(self) -> Option<&'static str> {
+        match self {
+            Self::MmaNativeFp8(_) => Some("sm80/fragments_fp8.cuh"),
+            _ => None,
+        }
+    }
+
     /// The enumerator of `epilogue::sm80::Arithmetic` in `operand_tile.cuh`.
     pub(crate) const fn cuda_name(self) -> &'static str {
         match self {
@@ -125,6 +189,8 @@ impl Instruction {
             Self::FmaF32 => "F32",
             Self::MmaInt8(_) => "INT8",
             Self::MmaFp8(_) => "FP8",
+            Self::MmaNativeFp8(_) if self.is_promoted() => "PROMOTED_FP8",
+            Self::MmaNativeFp8(_) => "NATIVE_FP8",
             Self::MmaMixed(_) => "MIXED",
         }
     }
@@ -138,6 +204,8 @@ impl Instruction {
             Self::MmaF64 => rates.f64,
             Self::FmaF32 => rates.f32,
             Self::MmaInt8(_) => rates.mma_int8,
+            // On every GPU that has it, also where sums of f32 halve the rates.
+            Self::MmaNativeFp8(_) => 2.0 * rates.mma,
         };
         // Multiply-adds for which the conversions, as far as they are not hidden, take a clock.
         let converted = match self {
@@ -165,6 +233,10 @@ impl fmt::Display for Instruction {
             Self::FmaF32 => f.write_str("fma f32"),
             Self::MmaInt8(Pair { a, b }) => write!(f, "mma.m16n8k32 {}", joined(a.ptx(), b.ptx())),
             Self::MmaFp8(Pair { a, b }) => write!(f, "mma.m16n8k16 f16 of {}", joined(a.ptx(), b.ptx())),
+            Self::MmaNativeFp8(NativeFp8 { pair: Pair { a, b }, .. }) => {
+                let types = joined(a.ptx(), b.ptx());
+                write!(f, "mma.m16n8k32 {types}{}", if self.is_promoted() { ", promoted" } else { "" })
+            }
             Self::MmaMixed(MixedInput { a, b }) => {
                 write!(f, "mma.m16n8k16 {} of {}", a.element(), joined(a.element().name(), b.ptx()))
             }

@@ -5,7 +5,7 @@ pub(crate) mod key;
 pub(crate) mod structs;
 pub(crate) mod tile;
 
-pub use instruction::Instruction;
+pub use instruction::{Instruction, NativeFp8};
 pub use key::Sm80Key;
 pub use tile::Tile;
 

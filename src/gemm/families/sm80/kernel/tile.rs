@@ -62,6 +62,17 @@ const TILES_8_BIT: [Tile; 11] = [
     tile(64, 32, 128, 32, 16, 4),
     tile(32, 32, 128, 16, 16, 4),
 ];
+/// The tiles of FP8 whose sums are promoted after each k-tile. A second set of accumulators leaves registers for no larger
+/// warps, and a promoted sum has 128 products.
+const TILES_PROMOTED: [Tile; 7] = [
+    tile(128, 128, 128, 64, 32, 3),
+    tile(128, 64, 128, 64, 32, 3),
+    tile(64, 128, 128, 32, 64, 3),
+    tile(64, 64, 128, 32, 32, 3),
+    tile(32, 128, 128, 16, 64, 3),
+    tile(64, 32, 128, 32, 16, 4),
+    tile(32, 32, 128, 16, 16, 4),
+];
 /// The tiles of f32 on tensor cores.
 const TILES_TF32: [Tile; 13] = [
     tile(256, 128, 16, 64, 64, 3),
@@ -106,7 +117,8 @@ impl Tile {
             Instruction::MmaTf32 | Instruction::MmaFastBf16 => &TILES_TF32,
             Instruction::MmaF64 => &TILES_F64,
             Instruction::FmaF32 => &TILES_F32,
-            Instruction::MmaInt8(_) | Instruction::MmaFp8(_) => &TILES_8_BIT,
+            Instruction::MmaNativeFp8(_) if instruction.is_promoted() => &TILES_PROMOTED,
+            Instruction::MmaInt8(_) | Instruction::MmaFp8(_) | Instruction::MmaNativeFp8(_) => &TILES_8_BIT,
         }
     }
 
@@ -214,7 +226,7 @@ mod tests {
     /// The kernel's `static_assert`s hold, so no tile of the table fails to compile.
     #[test]
     fn tiles_suit_the_kernel() {
-        for instruction in Instruction::ALL {
+        for instruction in Instruction::ALL.into_iter().chain(Instruction::native()) {
             let tiles = Tile::all(instruction);
             assert!(tiles.len() >= 6, "{instruction}");
             for tile in tiles {
@@ -233,6 +245,8 @@ mod tests {
                 );
                 let registers = tile.accumulator_registers(instruction.accumulator());
                 assert!(registers <= 128 && tile.threads() * 255 <= 65536, "{tile}");
+                // As the reference's bound takes it.
+                assert!(!instruction.is_promoted() || tile.k == 128 && registers <= 64, "{tile}");
             }
         }
     }

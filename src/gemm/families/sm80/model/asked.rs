@@ -1,5 +1,7 @@
 //! The kernel of this family that a user describes.
 
+use smallvec::SmallVec;
+
 use super::{Workload, estimate, rank};
 use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm80::kernel::{Instruction, Tile};
@@ -12,10 +14,10 @@ use crate::gemm::model::selection::{LaunchedPart, NO_CLUSTERS, Request, Selectio
 use crate::gemm::problem::Error;
 
 impl<'a> Selection<'a> {
-    /// The instruction that multiplies.
-    pub(crate) fn mma(&self) -> Option<Instruction> {
+    /// The instructions that may multiply, the fastest first.
+    pub(crate) fn mma(&self) -> SmallVec<[Instruction; 2]> {
         let (a, b) = self.types();
-        Instruction::of(a, b, self.arithmetic)
+        Instruction::on(self.machine.arch, a, b, self.arithmetic)
     }
 
     /// The workload of a kernel for sm_80 and later.
@@ -28,7 +30,8 @@ impl<'a> Selection<'a> {
 
     /// The kernel for sm_80 and later that the user described; what was left open is that of the best candidate.
     pub(crate) fn asked_sm80(&self, request: &Request, candidates: &[Candidate]) -> Result<Candidate, Error> {
-        let Some(instruction) = self.mma() else {
+        let instructions = self.mma();
+        let Some(&first) = instructions.first() else {
             let kernel = "instructions of sm_80".to_owned();
             return Err(Error::NoKernel { kernel, reason: "none of these multiplies this type" });
         };
@@ -38,12 +41,17 @@ impl<'a> Selection<'a> {
                 return Err(way.refused(NO_CLUSTERS.to_owned()));
             }
             let best = candidates.iter().filter(fits).find_map(|candidate| match &candidate.key {
-                KernelKey::Sm80(key) if key.in_tile == way.lines.is_some() => Some(key.tile),
+                KernelKey::Sm80(key) if key.in_tile == way.lines.is_some() => Some((key.instruction, key.tile)),
                 _ => None,
             });
-            match request.pins.tile.or(best) {
-                Some(tile) => self.asked_sm80_way(way, instruction, request, tile),
-                None => Err(self.no_sm80_tile(way, instruction)),
+            // The fastest instruction that has the tile.
+            let pinned = request.pins.tile.map(|tile| {
+                let having = instructions.iter().find(|instruction| has_tile(**instruction, tile));
+                (having.copied().unwrap_or(first), tile)
+            });
+            match pinned.or(best) {
+                Some((instruction, tile)) => self.asked_sm80_way(way, instruction, request, tile),
+                None => Err(self.no_sm80_tile(way, instructions.last().copied().unwrap_or(first))),
             }
         })
     }
@@ -64,8 +72,7 @@ impl<'a> Selection<'a> {
         request: &Request,
         mut tile: Tile,
     ) -> Result<Candidate, Error> {
-        let known = |t: &Tile| Tile { stages: tile.stages, ..*t } == tile;
-        if !Tile::all(instruction).iter().any(known) {
+        if !has_tile(instruction, tile) {
             let allowed: Vec<String> = Tile::all(instruction).iter().map(ToString::to_string).collect();
             let (instruction, tile) = (instruction.to_string(), tile.to_string());
             return Err(Error::Tile { instruction, tile, allowed: allowed.join("; ") });
@@ -81,6 +88,11 @@ impl<'a> Selection<'a> {
         }
         estimate(self.machine, &self.sm80_workload(way, instruction), tile, split_k).map_err(|why| misfit(way, &why))
     }
+}
+
+/// Whether an instruction's kernels have a tile, with any number of stages.
+fn has_tile(instruction: Instruction, tile: Tile) -> bool {
+    Tile::all(instruction).iter().any(|known| Tile { stages: tile.stages, ..*known } == tile)
 }
 
 /// Why a tile is no tile for this.

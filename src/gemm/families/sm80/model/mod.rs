@@ -59,6 +59,28 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
     }
 }
 
+/// All kernels of several workloads that fit, best first by the model: of one product, with several instructions.
+///
+/// # Errors
+/// Why the last tile of the last workload doesn't fit, if none fits.
+pub fn rank_all<'a>(
+    machine: &Machine,
+    workloads: impl Iterator<Item = Workload<'a>>,
+) -> Result<Vec<Candidate>, Misfit> {
+    let (mut all, mut misfit) = (Vec::new(), None);
+    for workload in workloads {
+        match rank(machine, &workload) {
+            Ok(candidates) => all.extend(candidates),
+            Err(why) => misfit = Some(why),
+        }
+    }
+    all.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
+    match misfit {
+        Some(why) if all.is_empty() => Err(why),
+        _ => Ok(all),
+    }
+}
+
 /// From this many elements of a stage on that a thread copies one by one, each through a register, a kernel spills.
 const CROWDED_ELEMENTS: usize = 96;
 
@@ -177,7 +199,11 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     let row_numbers = if workload.problem.reading.is_picked() { tile.rows_of_thread(of_a) } else { 0 };
     let own = tile.accumulator_registers(accumulator);
     // A second set, and a block's scales.
-    let scaled = if workload.problem.formats.are_scaled() { own + tile.warp_m / 8 + accumulators } else { 0 };
+    let scaled = match workload.problem.formats.are_scaled() {
+        true => own + tile.warp_m / 8 + accumulators,
+        false if instruction.is_promoted() => own,
+        false => 0,
+    };
     let product = BASE_REGISTERS + own + scaled + fragments + row_numbers;
     let epilogue_registers = |vector: usize| {
         let per_column = epilogue.element_registers
@@ -259,8 +285,10 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let (warps_m, warps_n) = tile.warps();
     let warps = (warps_m * warps_n) as f64;
 
-    // Of a block of K, one multiply-add for each accumulator, of which a multiprocessor does 128 per clock.
-    let scales = if w.problem.formats.are_scaled() { accumulators * (k / tile.k as f64) / 128.0 } else { 0.0 };
+    // Of a block of K, one multiply-add for each accumulator, of which a multiprocessor does 128 per clock. Promoted sums
+    // are additions.
+    let by_block = w.problem.formats.are_scaled() || w.instruction.is_promoted();
+    let scales = if by_block { accumulators * (k / tile.k as f64) / 128.0 } else { 0.0 };
     let arithmetic = accumulators * k / w.instruction.rate(machine.arch, &machine.rates) + scales;
     let shared = warps * (tile.warp_m as f64 * of_a + tile.warp_n as f64 * of_b) * k / 128.0;
     // Copies narrower than 16 bytes cost one instruction each: about one warp instruction in 2 clocks.

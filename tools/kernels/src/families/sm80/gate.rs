@@ -18,6 +18,7 @@ pub(super) fn check(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) -> u
         // With the most accumulators and operands to convert the loop has one step, of k32 (LEAN in `src/device/sm80/mainloop.cuh`).
         Instruction::MmaFp8(_) if i * j * 4 >= 128 => ("HMMA.16816.F32", 2 * i * j),
         Instruction::MmaFp8(_) => ("HMMA.16816.F32", i * j * key.tile.k / 16),
+        Instruction::MmaNativeFp8(_) => ("QMMA.16832.F32", i * j * key.tile.k / 32),
         Instruction::MmaMixed(types) => {
             let name = if types.a == Float16::F16 { "HMMA.16816.F32" } else { "HMMA.16816.F32.BF16" };
             (name, if i * j * 4 >= 128 { 2 * i * j } else { i * j * key.tile.k / 16 })

@@ -51,6 +51,7 @@ pub(super) fn covering() -> Vec<Subject> {
     set.extend(operands::patches());
     set.extend(in_tile());
     set.extend(operands::scaled());
+    set.extend(native());
     set.extend(operands::gradients());
     set.extend(masked());
     set
@@ -101,6 +102,36 @@ fn every_instruction() -> Vec<Subject> {
     // Code for sm_80 is also compiled for later GPUs.
     let arch = |i: usize| if i % 4 == 3 { Arch::SM_90A } else { Arch::SM_80 };
     set.into_iter().enumerate().map(|(i, (tree, key))| Subject { arch: arch(i), ..subject(tree, key) }).collect()
+}
+
+/// FP8 by instructions that only some GPUs have: every way of adding on every tile, with each pair of types, layout and way
+/// of sharing K in turn.
+fn native() -> Vec<Subject> {
+    let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel, SplitKind::Stream];
+    let all: Vec<Instruction> = Instruction::native().collect();
+    let mut set = Vec::new();
+    for of_adder in all.chunks(4) {
+        for (i, tile) in Tile::all(of_adder[0]).iter().enumerate() {
+            let tree = [bias_gelu_residual(), row_reduction(), plain(), everything()][i % 4].clone();
+            let instruction = of_adder[i % of_adder.len()];
+            let of = |(a, b), split_k| Sm80Key {
+                a: OperandLayout::packed(a),
+                b: OperandLayout::packed(b),
+                split_k,
+                ..key(instruction, *tile)
+            };
+            let along = (Major::K, Major::K);
+            let keys =
+                [of(LAYOUTS[i % 4], splits[i / 2 % 4]), of(along, splits[i / 2 % 4]), of(along, SplitKind::None)];
+            let chosen = keys.into_iter().find(|key| !is_crowded(&KernelKey::Sm80(*key)));
+            let arch = match instruction {
+                Instruction::MmaNativeFp8(native) => native.arch(),
+                _ => Arch::SM_80,
+            };
+            set.extend(chosen.map(|key| Subject { arch, ..subject(tree, key) }));
+        }
+    }
+    set
 }
 
 /// Epilogues of several phases, all in the tile.
