@@ -6,6 +6,9 @@
 //! cargo run --release -p epilogue-minilm -- "A cat sat on the mat." "A kitten was sitting on a rug."
 //! ```
 //!
+//! It has two forms: products with epilogues by hand (`model.rs`), and one program of tensor expressions (`program.rs`) that
+//! `epilogue::fuse` cuts into the same products. `--program` runs the second one and tells what each of its kernels is.
+//!
 //! `--device cuda` runs on the first GPU; `--device emulated` runs the embeddings and the first layer of the first sentence
 //! in ptx-vm and compares them with the CPU's; `--check FILE` runs the sentences of a reference
 //! (`tests/golden/minilm/reference.json`, made by the numpy script beside it) and compares with its embeddings.
@@ -17,14 +20,17 @@ mod epilogues;
 mod folder;
 mod kernels;
 mod model;
+mod program;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use epilogue::{Arch, Device};
+use epilogue::{Arch, Device, DeviceTensor, Gemm};
 use tokenizers::Tokenizer;
 
+use self::epilogues::Plain;
 use self::model::{Batch, Model};
+use self::program::Program;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
@@ -49,11 +55,12 @@ enum On {
 
 struct Arguments {
     on: On,
+    program: bool,
     check: Option<PathBuf>,
     sentences: Vec<String>,
 }
 
-const USAGE: &str = "minilm [--device cpu|cuda|emulated] [--check FILE] [SENTENCE…]
+const USAGE: &str = "minilm [--device cpu|cuda|emulated] [--program] [--check FILE] [SENTENCE…]
     After `--`, everything is a sentence.";
 
 fn main() -> ExitCode {
@@ -74,7 +81,7 @@ fn run() -> Result<()> {
     let folder = folder::of_model()?;
     let tokenizer = tokenizer(&folder)?;
     if let Some(reference) = &arguments.check {
-        return check(&arguments.device()?, &folder, &tokenizer, reference);
+        return check(&arguments, &folder, &tokenizer, reference);
     }
     let sentences = match arguments.sentences.is_empty() {
         true => SENTENCES.map(str::to_owned).to_vec(),
@@ -82,13 +89,17 @@ fn run() -> Result<()> {
     };
     let tokens = sentences.iter().map(|sentence| encode(&tokenizer, sentence)).collect::<Result<Vec<_>>>()?;
     if matches!(arguments.on, On::Emulated) {
+        if arguments.program {
+            return Err(
+                "--program computes all layers, which take too long on the emulated device; leave one out".into()
+            );
+        }
         return one_layer(&folder, &tokens[0]);
     }
     let device = arguments.device()?;
     println!("device: {device}");
-    let model = Model::load(&device, &folder)?;
-    let embeddings = model.embed(&Batch::new(&tokens))?;
-    let similarity = model.similarity(&embeddings)?;
+    let embeddings = embeddings(&arguments, &device, &folder, &tokens)?;
+    let similarity = similarity(&embeddings)?;
     for (i, sentence) in sentences.iter().enumerate() {
         let cut = if tokens[i].len() == LONGEST { ", cut there, where the model ends" } else { "" };
         println!("{}. {sentence} ({} tokens{cut})", i + 1, tokens[i].len());
@@ -100,8 +111,28 @@ fn run() -> Result<()> {
     Ok(())
 }
 
+/// The sentences' vectors, by the form of the model that is asked for.
+fn embeddings(arguments: &Arguments, device: &Device, folder: &Path, tokens: &[Vec<i32>]) -> Result<DeviceTensor> {
+    if !arguments.program {
+        return Model::load(device, folder)?.embed(&Batch::new(tokens));
+    }
+    let program = Program::load(device, folder)?;
+    let vectors = program.embed(tokens)?;
+    println!("{}\n", program.choice());
+    Ok(vectors)
+}
+
+/// The dot products of all vectors with all vectors.
+fn similarity(vectors: &DeviceTensor) -> Result<Vec<f32>> {
+    let (count, columns) = (vectors.shape()[0], vectors.transpose()?);
+    let mut d = vectors.device().zeros::<f32>([count, count])?;
+    Gemm::plan::<Plain>(vectors.device(), vectors, &columns)?.run(vectors, &columns, Plain { d: &mut d })?;
+    Ok(d.to_vec()?)
+}
+
 /// The embeddings of a reference's sentences, against the reference.
-fn check(device: &Device, folder: &Path, tokenizer: &Tokenizer, reference: &Path) -> Result<()> {
+fn check(arguments: &Arguments, folder: &Path, tokenizer: &Tokenizer, reference: &Path) -> Result<()> {
+    let device = arguments.device()?;
     let unread = |error: &dyn std::fmt::Display| format!("{}: {error}", reference.display());
     let text = std::fs::read_to_string(reference).map_err(|error| unread(&error))?;
     let reference: serde_json::Value = serde_json::from_str(&text).map_err(|error| unread(&error))?;
@@ -115,9 +146,8 @@ fn check(device: &Device, folder: &Path, tokenizer: &Tokenizer, reference: &Path
         }
         tokens.push(ids);
     }
-    let model = Model::load(device, folder)?;
-    let embeddings = model.embed(&Batch::new(&tokens))?;
-    let similarity = model.similarity(&embeddings)?;
+    let embeddings = embeddings(arguments, &device, folder, &tokens)?;
+    let similarity = similarity(&embeddings)?;
     let worst = |name: &str, found: &[f32]| -> Result<f64> {
         let expected: Vec<f64> = list(name)?
             .iter()
@@ -164,7 +194,7 @@ fn one_layer(folder: &Path, tokens: &[i32]) -> Result<()> {
 impl Arguments {
     /// The arguments; `None` if only help is wanted.
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>> {
-        let mut arguments = Self { on: On::Cpu, check: None, sentences: Vec::new() };
+        let mut arguments = Self { on: On::Cpu, program: false, check: None, sentences: Vec::new() };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--device" => {
@@ -178,6 +208,7 @@ impl Arguments {
                         }
                     }
                 }
+                "--program" => arguments.program = true,
                 "-h" | "--help" => return Ok(None),
                 "--" => arguments.sentences.extend(words.by_ref()),
                 "--check" => arguments.check = Some(words.next().ok_or("--check needs a file")?.into()),

@@ -12,14 +12,14 @@ use crate::Result;
 use crate::epilogues::{Bias, BiasGelu};
 use crate::kernels::{Kernels, LinearResidual, Scaled};
 
-const HIDDEN: usize = 384;
-const INTERMEDIATE: usize = 1536;
-const HEADS: usize = 12;
+pub(crate) const HIDDEN: usize = 384;
+pub(crate) const INTERMEDIATE: usize = 1536;
+pub(crate) const HEADS: usize = 12;
 /// The width of a head.
-const WIDTH: usize = HIDDEN / HEADS;
-const LAYERS: usize = 6;
+pub(crate) const WIDTH: usize = HIDDEN / HEADS;
+pub(crate) const LAYERS: usize = 6;
 /// `layer_norm_eps` of the model's configuration.
-const EPSILON: f64 = 1e-12;
+pub(crate) const EPSILON: f64 = 1e-12;
 
 /// Several sentences, one after the other.
 pub(crate) struct Batch {
@@ -183,14 +183,6 @@ impl Model {
         let mut unit = self.device.zeros::<f32>(means.shape())?;
         kernels.unit.run_bound(&[(&inputs.x, (&means).into()), (&kernels.unit.outputs()[0], (&mut unit).into())])?;
         Ok(unit)
-    }
-
-    /// The dot products of all vectors with all vectors.
-    pub(crate) fn similarity(&self, vectors: &DeviceTensor) -> Result<Vec<f32>> {
-        let count = vectors.shape()[0];
-        let mut d = self.device.zeros::<f32>([count, count])?;
-        self.scaled.run(vectors, &vectors.transpose()?, Scaled { scale: 1.0, d: &mut d })?;
-        Ok(d.to_vec()?)
     }
 
     /// The tokens' first vectors.

@@ -1,7 +1,7 @@
 //! Cuts a program of expressions into products with what is computed with them, and the rest.
 //!
 //! The nodes are those of te's own kernels: reductions, scans, and the values that must be in memory, which are outputs
-//! and factors of products. Everything else is written out where it is read. From each product a region grows over the
+//! and factors of products. [`Kept`] ones are read from there. Everything else is written out where it is read. From each product a region grows over the
 //! nodes that read it, in an order in which they can be computed. A node joins if
 //!
 //! 1. nothing else that it needs depends on the region (found by reachability, never by the place in a list);
@@ -10,28 +10,29 @@
 //!
 //! [`tree`](super::tree) decides 2 and 3, by making the epilogue. Whatever stays outside is a kernel of te.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use epilogue_runtime::Device;
 
 use super::factor::View;
+use super::kept::Kept;
 use super::product::Product;
 use super::reason::{Apart, Reason};
 use super::tree::{Stored, epilogue};
 use crate::evt::MAX_ACCUMULATORS;
-use crate::te::TeError;
 use crate::te::arith::equal;
-use crate::te::auto::{Order, inlined, parts, read_type};
+use crate::te::auto::{Order, parts, read_type};
 use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::tensor::{Operation, Tensor};
+use crate::te::{DType, TeError};
 
 /// An operation, or several that must be computed as a whole.
 #[derive(Debug)]
 pub(super) struct Node {
     /// A reduction, a scan, or a tensor that is computed element by element.
     pub(super) operation: Arc<Operation>,
-    /// Which of its values are meant; all of a reduction or a scan.
+    /// Which of its values are meant; all of a reduction, a scan or a kept tensor.
     pub(super) value: Option<usize>,
     /// The nodes whose results it reads.
     pub(super) reads: Vec<usize>,
@@ -42,7 +43,7 @@ pub(super) struct Node {
 impl Node {
     /// Whether its results are read where they are, and not computed again.
     pub(super) fn is_anchor(&self) -> bool {
-        is_anchor(&self.operation)
+        self.value.is_none()
     }
 
     /// Its tensors.
@@ -59,7 +60,7 @@ pub(super) struct Unit {
     pub(super) products: Vec<Product>,
     /// Its nodes: the products, then what has joined them.
     pub(super) members: Vec<usize>,
-    /// The reductions among them.
+    /// The reductions and kept tensors among them.
     pub(super) joined: Vec<Arc<Operation>>,
     /// Readers that are not computed with it, and why.
     pub(super) apart: Vec<(String, Apart)>,
@@ -101,6 +102,8 @@ pub(super) struct Cut {
     pub(super) units: Vec<Unit>,
     /// The contractions that are no products, and why.
     pub(super) refused: Vec<(Arc<Operation>, Reason)>,
+    /// What is read from memory.
+    pub(super) kept: Kept,
     order: Order,
 }
 
@@ -118,11 +121,23 @@ impl Cut {
     pub(super) fn of(outputs: &[Tensor], device: &Device, order: Order) -> Result<Self, TeError> {
         let mut cut = Self { order, ..Self::default() };
         let (order, scans) = operations(outputs);
-        for operation in order.into_iter().filter(is_anchor) {
-            cut.anchor(&operation, device)?;
+        outputs.iter().for_each(|output| cut.kept.add(output));
+        let mut products = HashMap::new();
+        for operation in &order {
+            if let Some(product) = cut.product(operation, device)? {
+                product.operands().for_each(|view| cut.kept.add(&view.tensor));
+                products.insert(Arc::as_ptr(operation), product);
+            }
         }
-        for output in outputs.iter().filter(|output| !is_anchor(output.operation())) {
-            cut.map(output);
+        for operation in order {
+            if is_anchor(&operation) || cut.kept.has(&operation) {
+                cut.anchor(&operation, products.remove(&Arc::as_ptr(&operation)));
+            }
+        }
+        for output in outputs {
+            if cut.place(output.operation()).is_none() {
+                cut.map(output);
+            }
         }
         for scan in scans {
             for tensor in scan.inputs() {
@@ -146,7 +161,7 @@ impl Cut {
         let refused = self.refused.iter().find(|(of, _)| Arc::ptr_eq(of, operation));
         let reason = match refused {
             Some((_, reason)) => reason.to_string(),
-            None if self.place(operation).is_some() => {
+            None if is_anchor(operation) && self.place(operation).is_some() => {
                 "it sums no products of two factors with different axes".to_owned()
             }
             None => "no output needs it as a sum of its own; name the tensor that is the sum".to_owned(),
@@ -154,45 +169,43 @@ impl Cut {
         Err(TeError::Product { tensor: tensor.name(), reason })
     }
 
-    fn anchor(&mut self, operation: &Arc<Operation>, device: &Device) -> Result<(), TeError> {
-        let unit = match Product::of(operation, device)? {
-            None => None,
-            Some(_) if self.order != Order::Device => {
-                self.refused.push((Arc::clone(operation), Reason::Order(self.order)));
-                None
-            }
+    /// The product that an operation is; what is none, although it contracts, is noted.
+    fn product(&mut self, operation: &Arc<Operation>, device: &Device) -> Result<Option<Product>, TeError> {
+        let reason = match Product::of(operation, device, &self.kept)? {
+            None => return Ok(None),
+            Some(_) if self.order != Order::Device => Reason::Order(self.order),
             Some(Ok(product)) => {
                 let total = Tensor::new(Arc::clone(operation), 0);
-                match epilogue(std::slice::from_ref(&product), &[], &[(total.clone(), total.dtype())]) {
-                    Ok(_) => Some(product),
-                    Err(apart) => {
-                        self.refused.push((Arc::clone(operation), Reason::Epilogue(apart)));
-                        None
-                    }
+                let stored = [(total.clone(), total.dtype())];
+                match epilogue(std::slice::from_ref(&product), &[], &stored, &self.kept) {
+                    Ok(_) => return Ok(Some(product)),
+                    Err(apart) => Reason::Epilogue(apart),
                 }
             }
-            Some(Err(reason)) => {
-                self.refused.push((Arc::clone(operation), reason));
-                None
-            }
+            Some(Err(reason)) => reason,
         };
-        let reads = match &unit {
+        self.refused.push((Arc::clone(operation), reason));
+        Ok(None)
+    }
+
+    /// Adds a node whose results are read where they are.
+    fn anchor(&mut self, operation: &Arc<Operation>, product: Option<Product>) {
+        let reads = match &product {
             Some(product) => {
-                let mut reads: Vec<usize> = product.init.iter().flat_map(|init| self.read_by(&inlined(init))).collect();
+                let init = product.init.iter().map(|init| self.kept.inlined(init));
+                let mut reads: Vec<usize> = init.flat_map(|init| self.read_by(&init)).collect();
                 for View { tensor, .. } in product.operands() {
-                    reads.extend(if is_map(tensor.operation()) {
-                        vec![self.map(tensor)]
-                    } else {
-                        self.place(tensor.operation()).into_iter().collect()
+                    reads.extend(match self.place(tensor.operation()) {
+                        None if is_map(tensor.operation()) => Some(self.map(tensor)),
+                        place => place,
                     });
                 }
                 reads
             }
             None => self.read_by_all(operation),
         };
-        let number = unit.map(|product| self.add_product(product, &reads));
-        self.nodes.push(Node { operation: Arc::clone(operation), value: None, reads, unit: number });
-        Ok(())
+        let unit = product.map(|product| self.add_product(product, &reads));
+        self.nodes.push(Node { operation: Arc::clone(operation), value: None, reads, unit });
     }
 
     /// The unit of the next node: one whose left factor it shares, or a new one.
@@ -222,7 +235,7 @@ impl Cut {
         if let Some(place) = self.nodes.iter().position(same) {
             return place;
         }
-        let body = tensor.operation().as_compute().map(|compute| inlined(&compute.body[tensor.value()]));
+        let body = tensor.operation().as_compute().map(|compute| self.kept.inlined(&compute.body[tensor.value()]));
         let reads = body.iter().flat_map(|body| self.read_by(body)).collect();
         let operation = Arc::clone(tensor.operation());
         self.nodes.push(Node { operation, value: Some(tensor.value()), reads, unit: None });
@@ -235,7 +248,7 @@ impl Cut {
         for operation in order {
             let known =
                 self.place(&operation).is_some() || self.refused.iter().any(|(of, _)| Arc::ptr_eq(of, &operation));
-            if !known && Product::of(&operation, device)?.is_some() {
+            if !known && Product::of(&operation, device, &self.kept)?.is_some() {
                 self.refused.push((operation, Reason::InScan));
             }
         }
@@ -259,13 +272,18 @@ impl Cut {
         reads
     }
 
-    /// Nodes that a reduction reads. A scan is computed by te from its inputs, whatever is kept elsewhere.
+    /// Nodes that a reduction or a kept tensor reads. A scan is computed by te from its inputs, whatever is kept elsewhere.
     fn read_by_all(&self, operation: &Arc<Operation>) -> Vec<usize> {
-        let Some((compute, reduce)) = parts(operation) else { return Vec::new() };
-        let ranges = compute.ranges();
-        let of_ranges = ranges.iter().flat_map(|range| [&range.min, &range.extent]);
-        let all = reduce.source.iter().chain(&reduce.init).chain([&reduce.condition]).chain(of_ranges);
-        let mut reads: Vec<usize> = all.flat_map(|x| self.read_by(&inlined(x))).collect();
+        let Some(compute) = operation.as_compute() else { return Vec::new() };
+        let all: Vec<Expr> = match parts(operation) {
+            Some((_, reduce)) => {
+                let of_ranges = compute.ranges().into_iter().flat_map(|range| [range.min, range.extent]);
+                let own = reduce.source.iter().chain(&reduce.init).chain([&reduce.condition]);
+                own.cloned().chain(of_ranges).collect()
+            }
+            None => compute.body.clone(),
+        };
+        let mut reads: Vec<usize> = all.iter().flat_map(|x| self.read_by(&self.kept.inlined(x))).collect();
         reads.sort_unstable();
         reads.dedup();
         reads
@@ -313,12 +331,12 @@ impl Cut {
             .flat_map(|member| {
                 let (anchor, tensors) = (self.nodes[*member].is_anchor(), self.nodes[*member].tensors());
                 tensors.into_iter().map(move |tensor| {
-                    let dtype = if anchor { read_type(tensor.dtype()) } else { tensor.dtype() };
+                    let dtype = if anchor { held_type(&tensor) } else { tensor.dtype() };
                     (tensor, dtype)
                 })
             })
             .collect();
-        epilogue(&own.products, &joined, &stored)?;
+        epilogue(&own.products, &joined, &stored, &self.kept)?;
         self.units[unit].joined = joined;
         self.units[unit].members.push(node);
         self.nodes[node].unit = Some(unit);
@@ -385,6 +403,11 @@ fn is_anchor(operation: &Arc<Operation>) -> bool {
 /// Whether an operation is computed element by element.
 fn is_map(operation: &Arc<Operation>) -> bool {
     operation.as_compute().is_some() && parts(operation).is_none()
+}
+
+/// The type in which a result is held between kernels.
+pub(super) fn held_type(tensor: &Tensor) -> DType {
+    if parts(tensor.operation()).is_some() { read_type(tensor.dtype()) } else { tensor.dtype() }
 }
 
 /// Operations from which tensors are computed, each after those that it reads. Scans are given apart, without their insides.

@@ -8,10 +8,11 @@
 //! A factor that is none of these becomes a tensor of its own, over its axes, in its own type: that is how a product
 //! multiplies it.
 
+use super::kept::Kept;
 use super::role::{Role, exact};
 use crate::ElementType;
 use crate::te::arith::{coefficient, equal, simplify};
-use crate::te::auto::{inlined, is_size};
+use crate::te::auto::is_size;
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::expr::tensor::Tensor;
@@ -105,10 +106,10 @@ impl Direct {
 
 impl Factor {
     /// A factor of a sum over `depth` axes for a result of `outputs`.
-    pub(super) fn of(x: &Expr, outputs: &[Axis], depth: &[Axis]) -> Self {
+    pub(super) fn of(x: &Expr, [outputs, depth]: [&[Axis]; 2], kept: &Kept) -> Self {
         let x = exact(x).clone();
-        let written_out = exact(&inlined(&x)).clone();
-        let direct = direct(&written_out, outputs, depth).or_else(|| direct(&x, outputs, depth));
+        let written_out = exact(&kept.inlined(&x)).clone();
+        let direct = direct(&written_out, [outputs, depth], kept).or_else(|| direct(&x, [outputs, depth], kept));
         let own = |axis: &&Axis| match &direct {
             Some((_, indices)) => indices.iter().any(|index| index.place(axis).is_some()),
             None => written_out.uses(axis.var()),
@@ -261,7 +262,7 @@ impl<A> Slide<A> {
 
 /// The tensor that an expression is an element of, if every index is an axis, made of sizes, a window or picked. An axis
 /// is in one index only.
-fn direct(x: &Expr, outputs: &[Axis], depth: &[Axis]) -> Option<(Tensor, Vec<Direct>)> {
+fn direct(x: &Expr, [outputs, depth]: [&[Axis]; 2], kept: &Kept) -> Option<(Tensor, Vec<Direct>)> {
     let (inside, element) = match x.kind() {
         Kind::Select(inside, element, zero) if is_zero(zero) => (Some(inside), exact(element)),
         _ => (None, x),
@@ -274,7 +275,9 @@ fn direct(x: &Expr, outputs: &[Axis], depth: &[Axis]) -> Option<(Tensor, Vec<Dir
         made.push(match axis {
             Some(axis) => Direct::Axis(*axis),
             None if is_size(&index) => Direct::At(index),
-            None => slide(&index, outputs, depth).map(Direct::Slides).or_else(|| picked(&index, outputs, depth))?,
+            None => {
+                slide(&index, outputs, depth).map(Direct::Slides).or_else(|| picked(&index, [outputs, depth], kept))?
+            }
         });
     }
     let is_once = |axis: &Axis| made.iter().filter(|index| index.place(axis).is_some()).count() <= 1;
@@ -318,13 +321,13 @@ fn slide(index: &Expr, outputs: &[Axis], depth: &[Axis]) -> Option<Slide<Axis>> 
 }
 
 /// An index that another tensor holds, for axes of the result.
-fn picked(index: &Expr, outputs: &[Axis], depth: &[Axis]) -> Option<Direct> {
+fn picked(index: &Expr, [outputs, depth]: [&[Axis]; 2], kept: &Kept) -> Option<Direct> {
     let index = exact(index);
     let holds = index.contains(|x| matches!(x.kind(), Kind::Read(..)));
     if !holds || index.dtype() != DType::Number(ElementType::I32) || depth.iter().any(|axis| index.uses(axis.var())) {
         return None;
     }
-    let factor = Factor::of(index, outputs, &[]);
+    let factor = Factor::of(index, [outputs, &[]], kept);
     Some(Direct::Picked(Box::new(if factor.is_read_specially() { factor.computed() } else { factor })))
 }
 

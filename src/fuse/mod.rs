@@ -44,13 +44,14 @@
 //! # How it is made
 //!
 //! `product.rs` recognises products by their axes, and `factor.rs` how factors are read. `cut.rs` grows regions, `tree.rs`
-//! makes epilogues, `program.rs` puts the parts together. `kernel.rs` plans and runs a product, whose operands are made by
+//! makes epilogues, `program.rs` puts the parts together. `kept.rs` says what is read from memory instead of written out. `kernel.rs` plans and runs a product, whose operands are made by
 //! `view.rs`; `own.rs` is the same product for te. The program of expressions is cut before te sees the rest, so te
 //! knows nothing of products. It gets placeholders for the tensors that products write.
 //! A tensor of a run may lie so that no product takes it, so every region is also built as kernels of te.
 
 mod cut;
 mod factor;
+mod kept;
 mod kernel;
 mod names;
 mod own;

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use epilogue_runtime::Device;
 
 use super::factor::{Factor, View};
+use super::kept::Kept;
 use super::reason::Reason;
 use super::role::{Role, exact};
 use crate::evt::Types;
 use crate::gemm::supports;
-use crate::te::auto::{computed, inlined, is_size, parts};
+use crate::te::auto::{computed, is_size, parts};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::expr::reduce::Combiner;
@@ -42,10 +43,14 @@ impl Product {
     ///
     /// # Errors
     /// The [`Reason`] why a contraction is no product on this device.
-    pub(super) fn of(operation: &Arc<Operation>, device: &Device) -> Result<Option<Result<Self, Reason>>, TeError> {
+    pub(super) fn of(
+        operation: &Arc<Operation>,
+        device: &Device,
+        kept: &Kept,
+    ) -> Result<Option<Result<Self, Reason>>, TeError> {
         let Some((compute, reduce)) = parts(operation) else { return Ok(None) };
         let all: Vec<Axis> = compute.axes.iter().chain(reduce.axes.iter()).copied().collect();
-        let contracts = |x: &Expr| is_contraction(&inlined(x), &compute.axes, &reduce.axes);
+        let contracts = |x: &Expr| is_contraction(&kept.inlined(x), &compute.axes, &reduce.axes);
         if !reduce.source.iter().any(contracts) {
             return Ok(None);
         }
@@ -62,7 +67,7 @@ impl Product {
             return refused(Reason::Range { axis: axis.name().to_owned() });
         }
         let Kind::Binary(Binary::Mul, a, b) = exact(source).kind() else { return refused(Reason::Summand) };
-        let factors = [a, b].map(|x| Factor::of(x, &compute.axes, &reduce.axes));
+        let factors = [a, b].map(|x| Factor::of(x, [&compute.axes, &reduce.axes], kept));
         let roles = match roles(&factors, &compute.axes, &reduce.axes) {
             Ok(roles) => roles,
             Err(reason) => return refused(reason),

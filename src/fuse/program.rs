@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
-use super::cut::{Cut, Step, Unit};
+use super::cut::{Cut, Step, Unit, held_type};
 use super::factor::View;
 use super::kernel::{Given, ProductKernel, Unfit};
 use super::own::alone;
@@ -18,7 +18,6 @@ use super::weights::{self, Lying};
 use crate::sync::lock;
 use crate::te::auto::{
     BoundTensors, HeldResult, Intermediates, Kernel, Order, Ran, Rewriting, Runs, Signature, TensorOrigin, part, parts,
-    read_type,
 };
 use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::{Operation, OperationKind, Tensor};
@@ -257,7 +256,7 @@ impl Making<'_> {
     fn product(&mut self, number: usize, unit: &Unit) -> Result<(Work, Vec<Tensor>), TeError> {
         let slots: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].step == number).collect();
         let stored: Vec<_> = slots.iter().map(|slot| (self.slots[*slot].of.clone(), self.slots[*slot].dtype)).collect();
-        let Epilogue { tree, parameters, outputs } = epilogue(&unit.products, &unit.joined, &stored)
+        let Epilogue { tree, parameters, outputs } = epilogue(&unit.products, &unit.joined, &stored, &self.cut.kept)
             .map_err(|apart| TeError::Internal { what: format!("an epilogue that was made can't be made: {apart}") })?;
         let mut tensors: Vec<Tensor> = Vec::new();
         let place = |tensors: &mut Vec<Tensor>, tensor: Tensor| {
@@ -332,17 +331,13 @@ impl Making<'_> {
 /// A region's name in the listing: the products', and what is computed with them.
 fn name(unit: &Unit, stored: &[String]) -> String {
     let products: Vec<&str> = unit.products.iter().map(|product| product.operation.name()).collect();
-    let mut with: Vec<&str> = unit.joined.iter().map(|operation| operation.name()).collect();
+    let reductions = unit.joined.iter().filter(|operation| parts(operation).is_some());
+    let mut with: Vec<&str> = reductions.map(|operation| operation.name()).collect();
     with.extend(stored.iter().map(String::as_str).filter(|name| !products.contains(name)));
     let mut seen = std::collections::HashSet::new();
     with.retain(|name| seen.insert(*name));
     let products = products.join(" and ");
     if with.is_empty() { products } else { format!("{products} with {}", with.join(", ")) }
-}
-
-/// The type in which a result is held between kernels.
-fn held_type(tensor: &Tensor) -> DType {
-    if parts(tensor.operation()).is_some() { read_type(tensor.dtype()) } else { tensor.dtype() }
 }
 
 /// A tensor with the same values, not yet rounded, in the type that holds them.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::factor::{Index, View};
+use super::kept::Kept;
 use super::names;
 use super::product::{Product, operation_of};
 use super::reason::Apart;
@@ -19,7 +20,7 @@ use crate::evt::{
 use crate::expr::{Logic, Op, Real};
 use crate::te::DType;
 use crate::te::arith::{equal, simplify};
-use crate::te::auto::{computed, inlined, is_size, parts, read_type};
+use crate::te::auto::{computed, is_size, parts, read_type};
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::{Binary, Expr, Kind};
 use crate::te::expr::node::Operands;
@@ -70,18 +71,24 @@ pub(super) struct Epilogue {
 /// A value to be stored: a tensor that the epilogue computes, in a type.
 pub(super) type Stored = (Tensor, DType);
 
-/// The epilogue of products of one left factor that computes `joined` reductions, in order, and writes `stored`.
+/// The epilogue of products of one left factor that computes what has `joined`, in order, and writes `stored`. Reductions
+/// and kept tensors join.
 ///
 /// # Errors
 /// Why one of them can't be computed with the product.
-pub(super) fn epilogue(products: &[Product], joined: &[Arc<Operation>], stored: &[Stored]) -> Result<Epilogue, Apart> {
+pub(super) fn epilogue(
+    products: &[Product],
+    joined: &[Arc<Operation>],
+    stored: &[Stored],
+    kept: &Kept,
+) -> Result<Epilogue, Apart> {
     let [first, ..] = products else { return Err(unknown("nothing")) };
-    let mut making = Making::new(first);
+    let mut making = Making::new(first, kept);
     for (number, product) in products.iter().enumerate() {
         making.accumulator(number, product)?;
     }
-    for reduction in joined {
-        making.reduction(reduction)?;
+    for operation in joined {
+        making.known_from_here(operation)?;
     }
     let mut outputs = Vec::with_capacity(stored.len());
     for (number, (tensor, dtype)) in stored.iter().enumerate() {
@@ -116,6 +123,7 @@ struct Known {
 
 struct Making<'a> {
     product: &'a Product,
+    kept: &'a Kept,
     builder: TreeBuilder,
     known: HashMap<*const Operation, Known>,
     parameters: Vec<(Parameter, Value)>,
@@ -123,11 +131,11 @@ struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    fn new(product: &'a Product) -> Self {
+    fn new(product: &'a Product, kept: &'a Kept) -> Self {
         let mut builder = TreeBuilder::new(names::TREE, names::FILE);
         builder.significand(SIGNIFICAND);
         let real = product.types.real().element();
-        Self { product, builder, known: HashMap::new(), parameters: Vec::new(), real }
+        Self { product, kept, builder, known: HashMap::new(), parameters: Vec::new(), real }
     }
 
     /// Adds a product, whose axes have the places of the first one's.
@@ -142,7 +150,7 @@ impl<'a> Making<'a> {
             None => Known { value, places },
             Some(init) => {
                 let own = axes.iter().zip(&places).map(|(axis, place)| (axis.var(), *place)).collect();
-                let init = self.real(&inlined(init), &own)?;
+                let init = self.real(&self.kept.inlined(init), &own)?;
                 let Value::Real(sum) = value else { return Err(self.other_type(&DType::I32)) };
                 Known { value: Value::Real(self.builder.apply(Op::Add, &[sum, init])), places }
             }
@@ -155,7 +163,17 @@ impl<'a> Making<'a> {
         Apart::Type { given: given.to_string(), computed: self.real }
     }
 
-    /// Adds a reduction over whole rows or columns, whose result is a value from here on.
+    /// Adds a reduction or a kept tensor, whose result is a value from here on.
+    fn known_from_here(&mut self, operation: &Arc<Operation>) -> Result<(), Apart> {
+        if parts(operation).is_some() {
+            return self.reduction(operation);
+        }
+        let known = self.element(operation, 0)?;
+        self.known.insert(Arc::as_ptr(operation), known);
+        Ok(())
+    }
+
+    /// Adds a reduction over whole rows or columns.
     fn reduction(&mut self, operation: &Arc<Operation>) -> Result<(), Apart> {
         let (compute, reduce) = parts(operation).ok_or(Apart::Reduction)?;
         let [source] = reduce.source.as_slice() else { return Err(Apart::Reduction) };
@@ -169,7 +187,7 @@ impl<'a> Making<'a> {
         if !reduce.init.is_empty() || reduce.condition.as_int() != Some(1) {
             return Err(Apart::Reduction);
         }
-        let source = inlined(source);
+        let source = self.kept.inlined(source);
         let axes: Vec<Axis> = compute.axes.iter().chain(reduce.axes.iter()).copied().collect();
         let own = self.places(&source, &axes)?;
         let place = |axis: &Axis| own.get(&axis.var()).copied();
@@ -192,6 +210,15 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
+    /// An element of a tensor without reductions.
+    fn element(&mut self, operation: &Operation, value: usize) -> Result<Known, Apart> {
+        let compute = operation.as_compute().ok_or(Apart::Axes)?;
+        let body = self.kept.inlined(&compute.body[value]);
+        let own = self.places(&body, &compute.axes)?;
+        let places = compute.axes.iter().filter_map(|axis| own.get(&axis.var()).copied()).collect();
+        Ok(Known { value: self.value(&body, &own)?, places })
+    }
+
     /// Adds an output.
     fn store(&mut self, number: usize, tensor: &Tensor, dtype: DType) -> Result<(View, Extent), Apart> {
         let name = names::output(number).ok_or_else(|| Apart::Operation { what: "so many outputs".to_owned() })?;
@@ -199,11 +226,8 @@ impl<'a> Making<'a> {
         let (value, places) = match self.known.get(&Arc::as_ptr(operation)) {
             Some(Known { value, places }) => (*value, places.clone()),
             None => {
-                let compute = operation.as_compute().ok_or(Apart::Axes)?;
-                let body = inlined(&compute.body[tensor.value()]);
-                let own = self.places(&body, &compute.axes)?;
-                let places = compute.axes.iter().filter_map(|axis| own.get(&axis.var()).copied()).collect();
-                (self.value(&body, &own)?, places)
+                let Known { value, places } = self.element(operation, tensor.value())?;
+                (value, places)
             }
         };
         let extent = self.extent(&places).ok_or(Apart::Axes)?;

@@ -25,6 +25,12 @@ fn sentences_are_where_the_reference_has_them() {
 }
 
 #[test]
+fn the_program_of_expressions_has_the_same_vectors() {
+    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/minilm/reference.json");
+    run("the_program_of_expressions_has_the_same_vectors", &["--program", "--check", reference]);
+}
+
+#[test]
 fn a_layer_on_the_emulated_device() {
     if testing::compiler("a_layer_on_the_emulated_device").is_some() {
         run("a_layer_on_the_emulated_device", &["--device", "emulated"]);

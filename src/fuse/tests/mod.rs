@@ -217,6 +217,35 @@ fn products_of_products_are_two() -> Result<(), TeError> {
     Ok(())
 }
 
+/// A residual reads what is in memory: it doesn't write out the layers below.
+#[test]
+fn what_is_kept_is_read_from_memory() -> Result<(), TeError> {
+    let mut x = te::placeholder([9, 12], "x");
+    for layer in 0..3 {
+        let z = linear(&x, &te::placeholder([12, 12], "w"), &format!("z{layer}"))?;
+        let below = x.clone();
+        x = te::compute([9, 12], &format!("x{layer}"), |[i, j]| {
+            (z.at([i, j]) + below.at([i, j]) * 2.0).max(-8.0).min(7.0)
+        })?;
+    }
+    let product = |layer| format!("z{layer} with x{layer}: a product of 9×12×12, f32 × f32");
+    assert_eq!(checked(&[&x]), format!("3 kernels: {}; then {}; then {}", product(0), product(1), product(2)));
+    // Halves that a cast has rounded are kept too; a reduction reads them, and one of another product joins.
+    let f16 = ElementType::F16;
+    let (a, w) = (placeholder_of(f16, [9, 12], "a"), placeholder_of(f16, [12, 12], "w"));
+    let z = product_of(&a, &w, "z", DType::F32)?;
+    let h = te::compute([9, 12], "h", |[i, j]| (z.at([i, j]) * 0.25).cast(f16))?;
+    let y = product_of(&h, &w, "y", DType::F32)?;
+    let k = te::reduce_axis((0, 12), "k");
+    let most = te::compute([9], "most", |[i]| te::max(h.at([i, k]).cast(DType::F32), [k]))?;
+    let out = te::compute([9, 12], "out", |[i, j]| y.at([i, j]) + h.at([i, j]).cast(DType::F32) - most.at([i]))?;
+    assert_eq!(
+        checked(&[&out]),
+        "2 kernels: z with most, h: a product of 9×12×12, f16 × f16; then y with out: a product of 9×12×12, f16 × f16"
+    );
+    Ok(())
+}
+
 #[test]
 fn factors_that_are_computed_are_stored_first() -> Result<(), TeError> {
     let (a, b) = two(9, 20, 12);

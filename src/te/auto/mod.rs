@@ -53,7 +53,7 @@ pub(crate) use self::bind::arguments::{BoundTensors, Signature, Sizes};
 pub use self::kernel::Kernel;
 pub(crate) use self::kernel::{Ran, Runs};
 pub use self::order::Order;
-pub(crate) use self::pattern::passes::{inlined, parts};
+pub(crate) use self::pattern::passes::{inlined_except, parts};
 pub(crate) use self::pattern::reads::{computed, is_size, read_type};
 pub(crate) use self::run::intermediates::{Intermediates, part};
 pub(crate) use self::split::by_pass::TensorOrigin;

@@ -360,17 +360,22 @@ pub(in crate::te::auto) fn totals_of(members: &[Member<'_>], total: &[Var]) -> N
 }
 
 /// An expression in which reads of computations without reductions are inlined.
-pub(crate) fn inlined(x: &Expr) -> Expr {
-    Inlining::default().expression(x)
+pub(in crate::te::auto) fn inlined(x: &Expr) -> Expr {
+    inlined_except(x, &|_| false)
+}
+
+/// An expression in which reads of computations without reductions are inlined, except those that are `kept`.
+pub(crate) fn inlined_except(x: &Expr, kept: &dyn Fn(&Operation) -> bool) -> Expr {
+    Inlining { kept, done: HashMap::new() }.expression(x)
 }
 
 /// Elements of computations, inlined once each.
-#[derive(Default)]
-struct Inlining {
+struct Inlining<'a> {
+    kept: &'a dyn Fn(&Operation) -> bool,
     done: HashMap<Expr, Expr>,
 }
 
-impl Inlining {
+impl Inlining<'_> {
     fn expression(&mut self, x: &Expr) -> Expr {
         x.rewrite(&mut |x| self.element(&x).unwrap_or(x))
     }
@@ -378,7 +383,8 @@ impl Inlining {
     /// The expression that computes an element that is read.
     fn element(&mut self, read: &Expr) -> Option<Expr> {
         let Kind::Read(tensor, indices) = read.kind() else { return None };
-        let compute = tensor.operation().as_compute().filter(|_| parts(tensor.operation()).is_none())?;
+        let operation = tensor.operation();
+        let compute = operation.as_compute().filter(|_| parts(operation).is_none() && !(self.kept)(operation))?;
         if let Some(known) = self.done.get(read) {
             return Some(known.clone());
         }
