@@ -7,11 +7,12 @@ use ptx_vm::{
     Address, Arch, Argument, Completion, Detector, Launch, LaunchError, LaunchFailure, Machine, Module, Options,
 };
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("barriers", include_str!("catalogue/barriers.txt")),
     ("copies", include_str!("catalogue/copies.txt")),
     ("global", include_str!("catalogue/global.txt")),
     ("hopper", include_str!("catalogue/hopper.txt")),
+    ("tensor_memory", include_str!("catalogue/tensor_memory.txt")),
 ];
 
 const BUFFER: usize = 1 << 16;
@@ -54,8 +55,10 @@ setp.eq.u32 %p3, %cta, 0;
 ";
 
 /// Lines that stand for others: a tensor map of `%a` is made in shared memory and published at `%d3`, 1 KiB after `%b`; one
-/// thread loads 128 bytes by it; all wait for them.
-const MACROS: [(&str, &str); 3] = [
+/// thread loads 128 bytes by it; all wait for them. The others are for 128 threads and tensor memory: operands of 128 × 16
+/// and 16 × 16 halves in shared memory, an accumulator at `%x20`, of which `%x22` are the warp's lanes, and thread 0, which
+/// issues products.
+const MACROS: [(&str, &str); 14] = [
     (
         "MAKE_MAP",
         "st.shared.u32 [%x1+12288], 0;
@@ -87,6 +90,62 @@ mov.u32 %x9, 0;
         "WAIT:
 mbarrier.try_wait.parity.shared::cta.b64 %p5, [%s+8192], 0;
 @!%p5 bra WAIT;",
+    ),
+    (
+        "TENSOR_MEMORY",
+        "@%p0 mbarrier.init.shared::cta.b64 [%s+8192], 1;
+st.shared.u32 [%x1+0], 0;
+st.shared.u32 [%x1+512], 0;
+st.shared.u32 [%x1+1024], 0;
+st.shared.u32 [%x1+1536], 0;
+st.shared.u32 [%x1+2048], 0;
+st.shared.u32 [%x1+2560], 0;
+st.shared.u32 [%x1+3072], 0;
+st.shared.u32 [%x1+3584], 0;
+st.shared.u32 [%x1+4096], 0;
+fence.proxy.async.shared::cta;
+@!%p2 bra ALLOCATED;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s+8256], 64;
+tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+ALLOCATED:
+bar.sync 0;
+ld.shared.u32 %x20, [%s+8256];
+cvt.u64.u32 %d10, %s;
+shr.u64 %d10, %d10, 4;
+or.b64 %d10, %d10, 70437464178688;
+add.u64 %d11, %d10, 256;
+mov.u32 %x21, 134479888;
+shl.b32 %x22, %wp, 21;
+add.u32 %x22, %x22, %x20;
+setp.ne.u32 %p4, 0, 0;
+setp.eq.u32 %p6, 0, 0;",
+    ),
+    ("MULTIPLY", "@%p0 tcgen05.mma.cta_group::1.kind::f16 [%x20], %d10, %d11, %x21, %p4;"),
+    ("ACCUMULATE", "@%p0 tcgen05.mma.cta_group::1.kind::f16 [%x20], %d10, %d11, %x21, %p6;"),
+    ("COMMIT", "@%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%s+8192];"),
+    (
+        "WAIT_FOR_PRODUCT",
+        "PRODUCT:
+mbarrier.try_wait.parity.shared::cta.b64 %p5, [%s+8192], 0;
+@!%p5 bra PRODUCT;",
+    ),
+    ("BEFORE", "tcgen05.fence::before_thread_sync;"),
+    ("AFTER", "tcgen05.fence::after_thread_sync;"),
+    ("LOAD_TENSOR", "tcgen05.ld.sync.aligned.32x32b.x4.b32 {%x24, %x25, %x26, %x27}, [%x22];"),
+    ("STORE_TENSOR", "tcgen05.st.sync.aligned.32x32b.x4.b32 [%x22], {%x0, %x1, %t, %ln};"),
+    (
+        "FREE",
+        "tcgen05.fence::before_thread_sync;
+bar.sync 0;
+@!%p2 bra FREED;
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %x20, 64;
+FREED:",
+    ),
+    (
+        "LAST_WAIT",
+        "LAST:
+mbarrier.try_wait.parity.shared::cta.b64 %p5, [%s+8192], 1;
+@!%p5 bra LAST;",
     ),
 ];
 
@@ -153,9 +212,18 @@ fn expanded(line: &str) -> &str {
 }
 
 impl Case<'_> {
+    fn machine(&self) -> Arch {
+        match self.arch {
+            80 => Arch::Sm80,
+            90 => Arch::Sm90a,
+            100 => Arch::Sm100a,
+            other => panic!("{}: no architecture {other}", self.name),
+        }
+    }
+
     /// The correct kernel, or the wrong one.
     fn ptx(&self, correct: bool) -> String {
-        let target = if self.arch == 80 { "sm_80" } else { "sm_90a" };
+        let target = self.machine().name();
         let (kept, dropped) = if correct { ("+ ", "- ") } else { ("- ", "+ ") };
         let lines = self.lines.iter().filter(|l| !l.starts_with(dropped)).map(|l| l.strip_prefix(kept).unwrap_or(l));
         let body: Vec<&str> = lines.map(expanded).collect();
@@ -165,8 +233,7 @@ impl Case<'_> {
     fn run(&self, correct: bool, mode: Mode) -> Result<Vec<Finding>, LaunchFailure> {
         let ptx = self.ptx(correct);
         let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{}: {error}\n{ptx}", self.name));
-        let arch = if self.arch == 80 { Arch::Sm80 } else { Arch::Sm90a };
-        let options = Options::default().arch(arch).workers(1).detector(Detector::On).completion(mode.0);
+        let options = Options::default().arch(self.machine()).workers(1).detector(Detector::On).completion(mode.0);
         let options = options.memory_checks(self.checks == 1).weak_memory(mode.1);
         let machine = Machine::new(options);
         let buffers: Vec<Address> = ["a", "b", "c"]
@@ -213,6 +280,16 @@ fn is_refusal(error: &LaunchError) -> Option<&'static str> {
         ("a register that no instruction of this thread has written", "UnwrittenRegister"),
         ("of the thread's local memory", "UnwrittenLocal"),
         ("of another thread's local memory", "ForeignLocal"),
+        ("must be a power of two from 32 to 512", "TensorColumns"),
+        ("must not grow", "TensorGrows"),
+        ("given up its right to allocate", "TensorPermit"),
+        ("that no tcgen05.alloc has returned", "TensorFreed"),
+        ("free them by tcgen05.dealloc", "TensorKept"),
+        ("it may access lanes", "TensorLanes"),
+        ("the block has allocated", "TensorBounds"),
+        ("of tensor memory, which nothing has written", "TensorUnwritten"),
+        ("let one thread issue it", "TensorIssue"),
+        ("the matrix descriptor", "TensorDescriptor"),
     ];
     kinds.into_iter().find(|(words, _)| text.contains(words)).map(|(_, kind)| kind)
 }
@@ -284,6 +361,11 @@ fn global() {
 #[test]
 fn hopper() {
     check_file("hopper");
+}
+
+#[test]
+fn tensor_memory() {
+    check_file("tensor_memory");
 }
 
 /// Launches kernels one after another on one buffer of 256 bytes. Each may overlap the previous one. Gives all

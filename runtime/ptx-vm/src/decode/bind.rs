@@ -8,4 +8,4 @@ pub(super) use crate::exec::lanes;
 pub(super) use crate::exec::memory::{atomics, bulk, copies, frame, load_store, local};
 pub(super) use crate::exec::schedule::control;
 pub(super) use crate::exec::sync::{barrier, clusters, collective, mbarrier, proxy};
-pub(super) use crate::exec::tensor::{matrix, wgmma};
+pub(super) use crate::exec::tensor::{matrix, tcgen05, wgmma};

@@ -115,6 +115,7 @@ fn passage(opcode: &str) -> Passage {
         "shfl" => Passage::Exchanges,
         "st" if !opcode.contains(".async") => Passage::Stores,
         "stmatrix" => Passage::Stores,
+        "tcgen05" if opcode.contains(".st.") => Passage::Stores,
         _ if PURE.contains(&base) => Passage::Passes,
         _ => Passage::Uses,
     }

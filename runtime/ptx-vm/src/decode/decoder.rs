@@ -12,7 +12,7 @@ use crate::arch::Feature;
 use crate::error::ParseError;
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
-use crate::program::forms::{BulkForm, LaneFunction, WgmmaForm};
+use crate::program::forms::{BulkForm, LaneFunction, MoveForm, TensorCopyForm, TensorProductForm, WgmmaForm};
 use crate::program::{Handler, Instruction, Need, Origin, SpecialSource};
 use crate::syntax::ast::{self, Function, ScalarType, Statement};
 
@@ -51,6 +51,9 @@ pub(super) struct Decoder<'a> {
     pub(super) functions: Vec<LaneFunction>,
     pub(super) products: Vec<Mma>,
     pub(super) warpgroup_products: Vec<WgmmaForm>,
+    pub(super) tensor_products: Vec<TensorProductForm>,
+    pub(super) tensor_copies: Vec<TensorCopyForm>,
+    pub(super) tensor_moves: Vec<MoveForm>,
     pub(super) bulk_forms: Vec<BulkForm>,
     /// The fields that `tensormap.replace` sets.
     pub(super) map_fields: Vec<MapField>,
@@ -104,6 +107,9 @@ impl<'a> Decoder<'a> {
             functions: vec![],
             products: vec![],
             warpgroup_products: vec![],
+            tensor_products: vec![],
+            tensor_copies: vec![],
+            tensor_moves: vec![],
             bulk_forms: vec![],
             map_fields: vec![],
             plain_loads: vec![],
@@ -329,6 +335,7 @@ impl<'a> Decoder<'a> {
             Self::matrix,
             Self::asynchronous,
             Self::hopper,
+            Self::tensor_memory,
             Self::video,
         ];
         for group in groups {
@@ -339,7 +346,6 @@ impl<'a> Decoder<'a> {
         Err(opcode.error(match opcode.base() {
             "tex" | "tld4" | "txq" | "istypep" => "textures are not supported",
             "suld" | "sust" | "sured" | "suq" => "surfaces are not supported",
-            "tcgen05" => "tensor memory (sm_100) is not supported",
             "wmma" => "the layout of fragments of `wmma` is not documented; `mma.sync` with `ldmatrix` is supported",
             "multimem" => "a multicast object is memory of several devices, and there is one; use `ld`, `st` and `red`",
             "alloca" | "stacksave" | "stackrestore" => {

@@ -28,6 +28,7 @@ mod opcode;
 mod operands;
 mod symbols;
 mod system;
+mod tcgen05;
 mod video;
 
 use crate::error::ParseError;

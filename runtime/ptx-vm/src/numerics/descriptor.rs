@@ -129,6 +129,11 @@ impl Tile {
         Ok(Tile { descriptor, operand, major, extent })
     }
 
+    /// A tile of `tcgen05`, which takes MN-major tiles of 8 bits, too; its instruction descriptor tells which of 32 bits.
+    pub const fn of_tcgen05(descriptor: Descriptor, operand: Operand, major: Major, extent: usize) -> Self {
+        Tile { descriptor, operand, major, extent }
+    }
+
     /// Rows of A or columns of B.
     pub const fn extent(&self) -> usize {
         self.extent

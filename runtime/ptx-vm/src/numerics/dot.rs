@@ -9,6 +9,7 @@
 //!   13 bits, groups of 16 elements, each group's `f32` result cut to 13 mantissa bits.
 //! - Hopper and both Blackwells, `mma.sync` and `wgmma`: 25 bits, all of `k` in one group, FP8 of sm_120 too. `wgmma` of
 //!   FP8: 13 bits, results cut to 13 mantissa bits.
+//! - Blackwell `tcgen05.mma`: 25 bits, all of `k` in one group, for FP8, too.
 //!
 //! A NaN, or infinities of both signs, give the canonical NaN. A sum of zero is +0.
 
@@ -92,6 +93,12 @@ impl Unit {
             (_, false) => Output::F32,
         };
         Unit { group: k, fraction_bits: if operand.is_fp8() { 13 } else { 25 }, output }
+    }
+
+    /// The adder of `tcgen05.mma` with `k` products: that of Hopper's `mma.sync`, for FP8, too.
+    pub const fn tcgen05(accumulator: Accumulator, k: usize) -> Self {
+        let output = if matches!(accumulator, Accumulator::F16) { Output::F16 } else { Output::F32 };
+        Unit { group: k, fraction_bits: 25, output }
     }
 
     const fn accumulator_format(&self) -> Format {

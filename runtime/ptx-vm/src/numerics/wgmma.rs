@@ -76,6 +76,14 @@ impl Elements {
         Ok(Elements { operand, k, bits })
     }
 
+    /// Elements as they are packed in words: `k` of one row or column after those of another.
+    pub fn from_words(operand: Operand, words: &[u32]) -> Self {
+        let (width, size) = (operand.per_register(), operand.bits());
+        let mask = if size == 32 { u32::MAX } else { (1 << size) - 1 };
+        let bits = words.iter().flat_map(|word| (0..width).map(move |part| word >> (size * part) & mask)).collect();
+        Elements { operand, k: 256 / size, bits }
+    }
+
     /// A warp's 16 rows of A from its four registers, in the layout of `mma.sync` (m16, 32 bytes of `k`). Further
     /// registers are ignored, and missing ones read as zero.
     pub fn from_registers(operand: Operand, registers: &[Lanes]) -> Self {
@@ -203,6 +211,11 @@ impl Wgmma {
 
     /// Prepares B. Its extent must be at least [`n`](Self::n); missing columns read as zero.
     pub fn columns(&self, arithmetic: Arithmetic, b: &Elements) -> Columns {
+        self.columns_by(arithmetic, Unit::wgmma(self.b, self.accumulator, self.k()), b)
+    }
+
+    /// Prepares B for products that this unit adds, if the arithmetic is exact.
+    pub(super) fn columns_by(&self, arithmetic: Arithmetic, unit: Unit, b: &Elements) -> Columns {
         let (n, k) = (self.n, self.k());
         let columns = b.bits.chunks(b.k.max(1)).take(n);
         let kind = match (self.accumulator, arithmetic) {
@@ -223,10 +236,9 @@ impl Wgmma {
                 }
                 Prepared::Fast(numbers)
             }
-            (_, Arithmetic::Exact(_)) => Prepared::Exact(
-                Unit::wgmma(self.b, self.accumulator, k),
-                columns.map(|elements| Vector::new(self.b, elements)).collect(),
-            ),
+            (_, Arithmetic::Exact(_)) => {
+                Prepared::Exact(unit, columns.map(|elements| Vector::new(self.b, elements)).collect())
+            }
         };
         Columns { instruction: *self, kind }
     }

@@ -170,6 +170,17 @@ bitflags! {
         const COMMIT = 1 << 2;
     }
 
+    /// `tcgen05`: `wait`, `fence`, `commit`. They are combined with [`AccessFlags`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct TensorFlags: u32 {
+        /// `wait::st`
+        const STORES = 1 << 8;
+        /// `fence::after_thread_sync`
+        const AFTER = 1 << 9;
+        /// `.multicast::cluster`
+        const MULTICAST = 1 << 10;
+    }
+
     /// `setmaxnreg`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct RegisterFlags: u32 {
@@ -218,7 +229,8 @@ const _: () = {
         | MatrixFlags::all().bits()
         | CopyFlags::all().bits()
         | MbarrierFlags::all().bits()
-        | MapFlags::all().bits();
+        | MapFlags::all().bits()
+        | TensorFlags::all().bits();
     assert!(access & added == 0);
     assert!(AtomicFlags::all().bits() & (15 << SPACE_SHIFT | 15 << SIZE_SHIFT | 31 << ALIGNMENT_SHIFT) == 0);
     assert!(Widths::all().bits() & (CarryFlags::all().bits() | CompareFlags::all().bits()) == 0);

@@ -3,6 +3,8 @@
 
 use crate::numerics::descriptor::Major;
 use crate::numerics::reduction::{Element, Reduction};
+use crate::numerics::tcgen05::Kind;
+use crate::numerics::tensor_memory::MoveShape;
 use crate::numerics::wgmma::Wgmma;
 
 /// The form of a bulk copy. Its rows are in the program's list: [`SHARED_ROW`], [`GLOBAL_ROW`], [`MBARRIER_ROW`],
@@ -74,6 +76,39 @@ pub(crate) struct WgmmaForm {
     pub(crate) negate_b: bool,
     pub(crate) a_major: Major,
     pub(crate) b_major: Major,
+}
+
+/// The modifiers of a `tcgen05.mma`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TensorProductForm {
+    pub(crate) kind: Kind,
+    /// What is added to the address of D.
+    pub(crate) d_offset: i32,
+    /// A is in tensor memory; this is added to its address.
+    pub(crate) a_offset: Option<i32>,
+}
+
+/// The modifiers of a `tcgen05.ld` or `tcgen05.st`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MoveForm {
+    pub(crate) shape: MoveShape,
+    /// `.num`
+    pub(crate) count: u32,
+    /// What is added to the address.
+    pub(crate) offset: i32,
+}
+
+/// The modifiers of a `tcgen05.cp`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TensorCopyForm {
+    /// Number of rows in shared memory.
+    pub(crate) rows: u32,
+    /// Bytes of each.
+    pub(crate) bytes: u32,
+    /// Where rows go: the first row of a part, the lane to which it goes, and the number of rows.
+    pub(crate) parts: &'static [(u32, u32, u32)],
+    /// What is added to the address.
+    pub(crate) offset: i32,
 }
 
 /// A function on the bits of up to three operands, zero-extended.

@@ -21,7 +21,7 @@ use crate::numerics::tensor_field::MapField;
 
 pub(crate) use self::after::After;
 use self::dataflow::Dataflow;
-use self::forms::{BulkForm, LaneFunction, WgmmaForm};
+use self::forms::{BulkForm, LaneFunction, MoveForm, TensorCopyForm, TensorProductForm, WgmmaForm};
 pub(crate) use self::instruction::{Flow, Handler, Instruction, Origin, Row, Running};
 pub use self::kernel::{Kernel, Parameter};
 pub(crate) use self::special::{Fill, Special, SpecialSource};
@@ -50,6 +50,10 @@ pub(crate) struct Program {
     pub(crate) products: Vec<Mma>,
     /// The products of `wgmma` instructions.
     pub(crate) warpgroup_products: Vec<WgmmaForm>,
+    /// The products, copies, loads and stores of `tcgen05`.
+    pub(crate) tensor_products: Vec<TensorProductForm>,
+    pub(crate) tensor_copies: Vec<TensorCopyForm>,
+    pub(crate) tensor_moves: Vec<MoveForm>,
     /// The shapes of bulk copies.
     pub(crate) bulk: Vec<BulkForm>,
     pub(crate) dataflow: Dataflow,
@@ -98,6 +102,11 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// Whether it uses tensor memory.
+    pub(crate) fn uses_tensor_memory(&self) -> bool {
+        self.needs.iter().any(|need| need.feature == Feature::TensorMemory)
+    }
+
     /// The code after an instruction with a member mask that can't return to it.
     pub(crate) fn after_collective(&self, pc: u32) -> Option<&After> {
         let found = self.after_collectives.binary_search_by_key(&pc, |after| after.instruction);

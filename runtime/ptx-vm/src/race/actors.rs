@@ -1,13 +1,14 @@
 //! The actors of a launch and their numbers.
 
 use super::finding::Agent;
+use super::tensor_memory::{self, TENSOR_ACTORS};
 use super::warp::{BULK_READS, BULK_WRITES, COPIES, THREADS, WARP_ACTORS};
 
 /// The number of mbarriers of one cluster that are actors, because bulk copies can complete on them.
 pub(super) const MBARRIERS: u32 = 1024;
 
 /// The numbering of actors. Clusters come one after another. In a cluster come the blocks; in a block the warps (four
-/// actors each) and then the warpgroups. The mbarriers come at the end of the cluster.
+/// actors each) and then the warpgroups; then, if there is tensor memory, the warps' operations on it. The mbarriers come at the end of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// The number of the launch's first actor. Smaller numbers belong to earlier launches.
@@ -21,19 +22,35 @@ pub(super) struct Layout {
     pub(super) warps: u32,
     /// Number of blocks of a cluster.
     pub(super) blocks: u32,
+    /// Whether the kernel uses tensor memory.
+    pub(super) tensor_memory: bool,
 }
 
 /// The kind of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Actor {
-    Warp { rank: u32, warp: u32, kind: u32 },
-    Warpgroup { rank: u32, group: u32 },
+    Warp {
+        rank: u32,
+        warp: u32,
+        kind: u32,
+    },
+    Warpgroup {
+        rank: u32,
+        group: u32,
+    },
+    /// The `tcgen05` operations of a warp.
+    Tensor {
+        rank: u32,
+        warp: u32,
+        kind: u32,
+    },
     Mbarrier,
 }
 
 impl Layout {
     pub(super) fn per_block(&self) -> u32 {
-        self.warps * WARP_ACTORS + self.warps.div_ceil(4)
+        let tensor = if self.tensor_memory { self.warps * TENSOR_ACTORS } else { 0 };
+        self.warps * WARP_ACTORS + self.warps.div_ceil(4) + tensor
     }
 
     /// Number of actors of a cluster.
@@ -49,6 +66,11 @@ impl Layout {
     /// The number of the actor of a warp's warpgroup, within its cluster.
     pub(super) fn warpgroup(&self, rank: u32, warp: u32) -> u32 {
         rank * self.per_block() + self.warps * WARP_ACTORS + warp / 4
+    }
+
+    /// The number of the first actor of a warp's `tcgen05` operations, within its cluster.
+    pub(super) fn tensor(&self, rank: u32, warp: u32) -> u32 {
+        rank * self.per_block() + self.warps * WARP_ACTORS + self.warps.div_ceil(4) + warp * TENSOR_ACTORS
     }
 
     /// The number of an mbarrier's actor, within its cluster.
@@ -69,8 +91,11 @@ impl Layout {
             Actor::Mbarrier
         } else if within < self.warps * WARP_ACTORS {
             Actor::Warp { rank, warp: within / WARP_ACTORS, kind: within % WARP_ACTORS }
-        } else {
+        } else if within < self.warps * WARP_ACTORS + self.warps.div_ceil(4) {
             Actor::Warpgroup { rank, group: within - self.warps * WARP_ACTORS }
+        } else {
+            let within = within - self.warps * WARP_ACTORS - self.warps.div_ceil(4);
+            Actor::Tensor { rank, warp: within / TENSOR_ACTORS, kind: within % TENSOR_ACTORS }
         }
     }
 }
@@ -98,6 +123,15 @@ impl Actor {
                 (Some(rank), Some(warp), agent)
             }
             Self::Warpgroup { rank, group } => (Some(rank), Some(group * 4), Agent::Wgmma),
+            Self::Tensor { rank, warp, kind } => {
+                let agent = match kind {
+                    tensor_memory::LOADS => Agent::TensorLoad,
+                    tensor_memory::STORES => Agent::TensorStore,
+                    tensor_memory::COPIES => Agent::TensorCopy,
+                    _ => Agent::TensorProduct,
+                };
+                (Some(rank), Some(warp), agent)
+            }
             Self::Mbarrier => {
                 let (rank, mbarrier) = mbarrier.unwrap_or_default();
                 (Some(rank), None, Agent::BulkLoad { rank, mbarrier })
@@ -112,7 +146,7 @@ mod tests {
 
     #[test]
     fn numbers_round_trip() {
-        let layout = Layout { first: 100, previous: 0, open: (0, 0), warps: 5, blocks: 2 };
+        let layout = Layout { first: 100, previous: 0, open: (0, 0), warps: 5, blocks: 2, tensor_memory: true };
         let mut seen = std::collections::HashSet::new();
         for rank in 0..2 {
             for warp in 0..5 {
@@ -126,6 +160,15 @@ mod tests {
                 let number = layout.warpgroup(rank, group * 4);
                 assert!(seen.insert(number));
                 assert_eq!(layout.actor(number), Actor::Warpgroup { rank, group });
+            }
+        }
+        for rank in 0..2 {
+            for warp in 0..5 {
+                for kind in 0..TENSOR_ACTORS {
+                    let number = layout.tensor(rank, warp) + kind;
+                    assert!(seen.insert(number));
+                    assert_eq!(layout.actor(number), Actor::Tensor { rank, warp, kind });
+                }
             }
         }
         assert!(seen.insert(layout.mbarrier(0)));

@@ -28,6 +28,8 @@ pub struct LaunchShape {
     pub same_values: bool,
     /// The most registers of a thread when the launch begins; 0 if this is not known.
     pub registers: u32,
+    /// Whether the kernel uses tensor memory.
+    pub tensor_memory: bool,
 }
 
 /// The detector of one launch. It makes an [`Observer`](super::Observer) for each cluster and collects their findings.
@@ -78,6 +80,7 @@ impl Detector {
             open: (0, 0),
             warps: shape.threads_per_block.div_ceil(32).max(1),
             blocks: shape.blocks_per_cluster.max(1),
+            tensor_memory: shape.tensor_memory,
         };
         let actors = u64::from(layout.stride()) * u64::from(shape.clusters);
         let numbers = history.begin_launch(actors, shape.overlaps_previous);

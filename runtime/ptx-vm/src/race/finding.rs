@@ -57,6 +57,14 @@ pub enum Agent {
     BulkStore,
     /// A `wgmma` of a warpgroup, whose first warp is given.
     Wgmma,
+    /// A `tcgen05.mma` that these threads have issued.
+    TensorProduct,
+    /// A `tcgen05.cp` that these threads have issued.
+    TensorCopy,
+    /// A `tcgen05.ld` of the warp.
+    TensorLoad,
+    /// A `tcgen05.st` of the warp.
+    TensorStore,
 }
 
 /// The kind of an access.
@@ -128,6 +136,10 @@ impl fmt::Display for Party {
             }
             Agent::BulkStore => write!(f, "a bulk copy issued by ")?,
             Agent::Wgmma => write!(f, "wgmma of the warpgroup of ")?,
+            Agent::TensorProduct => write!(f, "a tcgen05.mma issued by ")?,
+            Agent::TensorCopy => write!(f, "a tcgen05.cp issued by ")?,
+            Agent::TensorLoad => write!(f, "tcgen05.ld of ")?,
+            Agent::TensorStore => write!(f, "tcgen05.st of ")?,
         }
         if let Some(warp) = self.warp {
             write!(f, "warp {warp}")?;
@@ -171,6 +183,12 @@ pub enum RaceCause {
     /// They are ordered, but a copy reads its tensor map, which a thread has written. Between them,
     /// `fence.proxy.tensormap::generic.release` and then `.acquire` of the map are missing.
     TensorMapFence,
+    /// The `tcgen05` operation is complete, but between it and the synchronisation its threads have not executed
+    /// `tcgen05.fence::before_thread_sync`.
+    TensorFenceBefore,
+    /// The `tcgen05` operation is complete, and these threads know it; but they have not executed
+    /// `tcgen05.fence::after_thread_sync` since.
+    TensorFenceAfter,
     /// Both are strong, but the scope of one does not include the other.
     NarrowScope,
     /// Both are strong, but they access words of different sizes that overlap, so each may see a part of the other (PTX
@@ -224,6 +242,12 @@ impl fmt::Display for Race {
             RaceCause::TensorMapFence => {
                 "the copy's tensor map needs fence.proxy.tensormap::generic.release after it is written and .acquire before"
             }
+            RaceCause::TensorFenceBefore => {
+                "no tcgen05.fence::before_thread_sync between the first operation and the synchronisation (PTX ISA 9.7.16.6)"
+            }
+            RaceCause::TensorFenceAfter => {
+                "no tcgen05.fence::after_thread_sync between the synchronisation and the second operation (PTX ISA 9.7.16.6)"
+            }
             RaceCause::NarrowScope => "the scope of one does not include the other",
             RaceCause::MixedSizes => "both are strong, but of different sizes: not one atomic access (PTX ISA 8.7.1)",
             RaceCause::PreviousKernel => "griddepcontrol.wait has not been executed",
@@ -244,6 +268,10 @@ impl fmt::Display for Race {
                 }
             }
             Space::Global => write!(f, "global {:#x}", self.address)?,
+            Space::Tensor => {
+                let cell = super::shared_offset(self.address) / 4;
+                write!(f, "lane {}, column {} of tensor memory", cell / 512, cell % 512)?;
+            }
         }
         if let Some((name, offset)) = &self.buffer {
             write!(f, " ({name}+{offset:#x})")?;

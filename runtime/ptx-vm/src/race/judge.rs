@@ -68,6 +68,8 @@ impl Eyes<'_> {
             (Some(map), _) => knowledge.maps.seen(map),
             (None, Space::Shared) => Some(&knowledge.shared_proxy),
             (None, Space::Global) => Some(&knowledge.global_proxy),
+            // Tensor memory has one proxy, and a judge of its own.
+            (None, Space::Tensor) => None,
         }
     }
 
@@ -129,7 +131,7 @@ impl Eyes<'_> {
                 let (their_cluster, their_local) = self.layout.split(earlier.actor);
                 let (my_cluster, my_local) = self.layout.split(now.actor);
                 let rank = |local| match self.layout.actor(local) {
-                    Actor::Warp { rank, .. } | Actor::Warpgroup { rank, .. } => Some(rank),
+                    Actor::Warp { rank, .. } | Actor::Warpgroup { rank, .. } | Actor::Tensor { rank, .. } => Some(rank),
                     Actor::Mbarrier => None,
                 };
                 their_cluster == my_cluster && (narrow == Scope::Cluster || rank(their_local) == rank(my_local))
@@ -257,7 +259,7 @@ impl Judge for Eyes<'_> {
     fn fate(&self, earlier: &Stamp) -> Fate {
         if self.sees_at_once(earlier) {
             Fate::Known
-        } else if self.space == Space::Shared {
+        } else if self.space != Space::Global {
             Fate::Open
         } else if earlier.actor >= self.layout.first {
             if self.launch.is_lost(self.layout.split(earlier.actor).0) { Fate::Lost } else { Fate::Open }

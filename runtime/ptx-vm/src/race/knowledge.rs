@@ -19,6 +19,8 @@ pub(super) struct Knowledge {
     /// The part of it that is before a fence at GPU scope. A strong write releases this without its own fence: a fence
     /// by each thread, a barrier and then one thread's atomic are as good as a fence by that thread.
     pub(super) device: Clock,
+    /// The `tcgen05` operations in it that are before a `tcgen05.fence::before_thread_sync`.
+    pub(super) tensor_sent: Clock,
     /// The part of it that copies see of their tensor maps.
     pub(super) maps: MapProxy,
     /// Ranks of the cluster's blocks that are known to have started.
@@ -33,6 +35,7 @@ impl Knowledge {
         self.shared_proxy.join(&other.shared_proxy);
         self.global_proxy.join(&other.global_proxy);
         self.device.join(&other.device);
+        self.tensor_sent.join(&other.tensor_sent);
         self.maps.join(&other.maps);
         self.started |= other.started;
         self.dependency |= other.dependency;
@@ -44,6 +47,7 @@ impl Knowledge {
         self.shared_proxy.join_exported(from, &other.shared_proxy);
         self.global_proxy.join_exported(from, &other.global_proxy);
         self.device.join_exported(from, &other.device);
+        self.tensor_sent.join_exported(from, &other.tensor_sent);
         self.maps.join_exported(from, &other.maps);
         self.dependency |= other.dependency;
     }
@@ -54,6 +58,7 @@ impl Knowledge {
         self.shared_proxy.join_imported(to, &other.shared_proxy, wide);
         self.global_proxy.join_imported(to, &other.global_proxy, wide);
         self.device.join_imported(to, &other.device, wide);
+        self.tensor_sent.join_imported(to, &other.tensor_sent, wide);
         self.maps.join_imported(to, &other.maps, wide);
         self.dependency |= other.dependency;
     }
@@ -63,6 +68,7 @@ impl Knowledge {
         self.shared_proxy.clear();
         self.global_proxy.clear();
         self.device.clear();
+        self.tensor_sent.clear();
         self.maps.clear();
         self.started = 0;
         self.dependency = false;

@@ -8,7 +8,7 @@
 //! are part of the memory) and scheduling don't.
 //!
 //! The rules are those of the PTX ISA's memory consistency model (chapter 8). Further rules are in the chapters on
-//! asynchronous operations (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`).
+//! asynchronous operations (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`, 9.7.16.6 `tcgen05`).
 
 mod actor_clock;
 mod actors;
@@ -34,6 +34,7 @@ mod spread;
 mod stamp;
 mod strip;
 mod tensor_map;
+mod tensor_memory;
 mod warp;
 
 pub use cluster::ClusterDetector;
@@ -42,8 +43,8 @@ pub use finding::{AccessKind, Agent, Fault, Finding, Hazard, Names, Party, Race,
 pub use history::GlobalHistory;
 pub use observer::{
     Access, At, BarrierArrival, Bulk, BulkWrite, CopyAsync, Footprint, Kind, MbarrierArrival, MbarrierOrder,
-    MbarrierWait, Observer, Order, ProxyFence, Scope, Space, TensorMapFence, shared_address, shared_offset,
-    shared_rank,
+    MbarrierWait, Observer, Order, ProxyFence, Scope, Space, TensorMapFence, TensorProduct, shared_address,
+    shared_offset, shared_rank,
 };
 
 #[cfg(test)]

@@ -65,6 +65,9 @@ pub enum Space {
     Shared,
     /// Global memory.
     Global,
+    /// Tensor memory of a block of the cluster. Cell (lane, column) has the four bytes at
+    /// [`shared_address`]`(rank, 2048 lane + 4 column)`.
+    Tensor,
 }
 
 /// The effect of an access on memory.
@@ -265,6 +268,23 @@ pub struct Bulk<'a> {
     pub generic: bool,
     /// The address of the tensor map in global memory that it reads, if there is one.
     pub map: Option<u64>,
+}
+
+/// One `tcgen05.mma`, issued by one lane ([`At::lanes`] has one bit).
+#[derive(Clone, Copy, Debug)]
+pub struct TensorProduct<'a> {
+    /// The shared memory that it reads.
+    pub shared: &'a [Range<u64>],
+    /// A's cells, if A is in tensor memory.
+    pub operand: &'a [Range<u64>],
+    /// The accumulator's cells.
+    pub accumulator: &'a [Range<u64>],
+    /// The accumulator's first column, and their number.
+    pub columns: (u32, u32),
+    /// Its first lane.
+    pub lane: u32,
+    /// Its rows: 64, of which each quarter of the lanes holds 16, or 128.
+    pub rows: u32,
 }
 
 /// The memory that a `fence.proxy.async` covers.
@@ -470,6 +490,40 @@ pub trait Observer: Send {
     /// `setmaxnreg`: from now on the warp's threads have this many registers. `grows` is true for `.inc`.
     fn set_registers(&mut self, at: At, registers: u32, grows: bool) {
         let _ = (at, registers, grows);
+    }
+
+    /// `tcgen05.alloc` has allocated these cells of [`Space::Tensor`], or `tcgen05.dealloc` is about to free them.
+    fn tensor_managed(&mut self, at: At, cells: &[Range<u64>]) {
+        let _ = (at, cells);
+    }
+    /// `tcgen05.ld` or, if it stores, `tcgen05.st`.
+    fn tensor_moved(&mut self, at: At, cells: &[Range<u64>], stores: bool) {
+        let _ = (at, cells, stores);
+    }
+    /// `tcgen05.wait::ld` or `tcgen05.wait::st`.
+    fn tensor_waited(&mut self, at: At, stores: bool) {
+        let _ = (at, stores);
+    }
+    /// `tcgen05.mma`.
+    fn tensor_product(&mut self, at: At, product: &TensorProduct<'_>) {
+        let _ = (at, product);
+    }
+    /// `tcgen05.cp` from shared memory to these cells.
+    fn tensor_copy(&mut self, at: At, shared: &[Range<u64>], cells: &[Range<u64>]) {
+        let _ = (at, shared, cells);
+    }
+    /// `tcgen05.commit` by one lane. It arrives later at each of the mbarriers, by
+    /// [`tensor_commit_arrived`](Self::tensor_commit_arrived) with the ticket.
+    fn tensor_commit(&mut self, at: At, mbarriers: &[u64], ticket: u64) {
+        let _ = (at, mbarriers, ticket);
+    }
+    /// A `tcgen05.commit` by a thread of block `rank` arrives at an mbarrier. `pc` is its instruction.
+    fn tensor_commit_arrived(&mut self, rank: u32, mbarrier: u64, ticket: u64, pc: u32) {
+        let _ = (rank, mbarrier, ticket, pc);
+    }
+    /// `tcgen05.fence::before_thread_sync` or `tcgen05.fence::after_thread_sync`.
+    fn tensor_fence(&mut self, at: At, after: bool) {
+        let _ = (at, after);
     }
 
     /// `griddepcontrol.wait` has completed.

@@ -11,6 +11,7 @@ use super::knowledge::Knowledge;
 use super::observer::ProxyFence;
 use super::pattern::{LaneDone, PendingRelease, Seen};
 use super::stamp::Stamp;
+use super::tensor_memory::TensorOwn;
 use std::sync::Arc;
 
 /// Number of actors of one warp, whose numbers are relative to its first one.
@@ -99,6 +100,8 @@ pub(super) struct Warp {
     /// The values that strong reads of other lanes have seen, if these lanes have met them at a barrier since. A fence
     /// acquires it.
     pub(super) carried: Vec<(u32, Arc<Seen>)>,
+    /// Its `tcgen05` operations, if there were any.
+    pub(super) tensor: Option<Box<TensorOwn>>,
 }
 
 /// The lanes of a mask.
@@ -152,6 +155,7 @@ impl Warp {
             releases: None,
             acquires: None,
             carried: Vec::new(),
+            tensor: None,
         }
     }
 
@@ -192,6 +196,9 @@ impl Warp {
         raise_own(global, actor + THREADS, lanes, all, &self.own.global_fence);
         raise_own(global, actor + COPIES, lanes, all, &self.own.global_copied);
         self.add_own_fenced(lanes, all, &mut to.device);
+        if let Some(tensor) = &self.tensor {
+            tensor.add_to(lanes, to);
+        }
     }
 
     /// Adds what is before the lanes' own fences at GPU scope.

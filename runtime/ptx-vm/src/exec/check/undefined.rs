@@ -353,6 +353,12 @@ impl Context<'_> {
                 (MemorySpace::Local, place, offset, bytes)
             }
             ReadFrom::Register => (MemorySpace::Local, String::new(), 0, 0),
+            ReadFrom::Tensor { lane: row, column } => {
+                let message = format!(
+                    "the load reads lane {row}, column {column} of tensor memory, which nothing has written; used at PTX line {line}"
+                );
+                return self.invalid(Some(lane), message);
+            }
             ReadFrom::Lane(source) => {
                 let message = format!(
                     "the shuffle gives the lane the value of lane {source}, which takes no part in it; used at PTX line {line}"

@@ -80,6 +80,7 @@ fn detector(
         collectives_order: false,
         same_values,
         registers: state.program.registers_at_launch(state.threads),
+        tensor_memory: state.program.uses_tensor_memory(),
     };
     race::Detector::new(history, shape).map_err(|e| e.to_string())
 }

@@ -9,6 +9,7 @@ use crate::exec::state::launch::LaunchState;
 use crate::exec::state::local_written::LocalWritten;
 use crate::exec::state::warp::{RowFile, Status, Warp};
 use crate::exec::state::worker::WorkerState;
+use crate::exec::tensor::tcgen05;
 use crate::memory::shared::SharedMemory;
 use crate::memory::window;
 use crate::options::Completion;
@@ -49,6 +50,7 @@ impl Unit {
                 barriers: Default::default(),
                 living_warps: 0,
                 committed_products: vec![0; warps_per_block as usize],
+                tensor: Default::default(),
             })
             .collect();
         let mut warps = vec![];
@@ -73,7 +75,7 @@ impl Unit {
     }
 
     /// Starts the cluster with this number.
-    pub(in crate::exec) fn begin(&mut self, launch: &LaunchState<'_>, number: u64) {
+    pub(in crate::exec) fn begin(&mut self, launch: &LaunchState<'_>, worker: &mut WorkerState, number: u64) {
         let warps_per_block = launch.threads.div_ceil(32);
         self.stalled_rounds = 0;
         self.number = number;
@@ -82,6 +84,14 @@ impl Unit {
         self.cluster.engine.clear();
         self.cluster.products.clear();
         self.cluster.views = Default::default();
+        if launch.program.uses_tensor_memory() {
+            let mut multiprocessors = vec![];
+            for block in &mut self.cluster.blocks {
+                let number = worker.multiprocessors.enter(launch.blocks_per_multiprocessor, &multiprocessors);
+                block.tensor.restart(number);
+                multiprocessors.push(number);
+            }
+        }
         for (rank, block) in self.cluster.blocks.iter_mut().enumerate() {
             block.index = launch.block_index(number, rank as u32);
             block.shared.reset();
@@ -110,6 +120,11 @@ impl Unit {
         }
     }
 
+    /// Leaves its SMs, at the end of the cluster.
+    pub(in crate::exec) fn leave(&self, worker: &mut WorkerState) {
+        self.cluster.blocks.iter().for_each(|block| worker.multiprocessors.leave(block.tensor.multiprocessor));
+    }
+
     /// Gives a turn to every warp that can run.
     pub(in crate::exec) fn round(
         &mut self,
@@ -134,6 +149,7 @@ impl Unit {
             moved |= after != Status::Polling;
             if after == Status::Done {
                 self.end_of_warp(index);
+                self.check_tensor_memory(index, launch)?;
             }
             if matches!(after, Status::Done | Status::Barrier(_) | Status::Ready) {
                 moved |= self.complete_barriers(self.warps[index].block, launch.program);
@@ -145,9 +161,16 @@ impl Unit {
             self.complete_copy(launch, worker)?;
             moved = true;
         }
+        if self.cluster.has_products() && (!moved && worker.writes == writes || random) {
+            self.complete_products(launch, worker)?;
+            moved = true;
+        }
         if self.warps.iter().all(|w| w.status == Status::Done) {
             while !self.cluster.engine.is_empty() {
                 self.complete_copy(launch, worker)?;
+            }
+            while self.cluster.has_products() {
+                self.complete_products(launch, worker)?;
             }
             // The observer's findings are collected when it is dropped.
             self.cluster.observer = None;
@@ -290,6 +313,50 @@ impl Unit {
             warp.status = Status::Ready;
         }
         true
+    }
+
+    /// When a block ends: everything that it allocated must be free (PTX ISA 9.7.16.7).
+    fn check_tensor_memory(&self, index: usize, launch: &LaunchState<'_>) -> Result<(), Box<LaunchError>> {
+        let block = &self.cluster.blocks[self.warps[index].block];
+        match block.tensor.allocations().first() {
+            Some((first, columns)) if block.living_warps == 0 => {
+                let site = Box::new(self.site(index, self.warps[index].pc.saturating_sub(1), launch));
+                let message = format!(
+                    "the block ends with {columns} columns of tensor memory at {first:#x}: free them by tcgen05.dealloc"
+                );
+                Err(Box::new(LaunchError::Invalid { site, message }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets `tcgen05` products and copies of one block take effect, up to a commit.
+    fn complete_products(
+        &mut self,
+        launch: &LaunchState<'_>,
+        worker: &mut WorkerState,
+    ) -> Result<(), Box<LaunchError>> {
+        let waiting: Vec<usize> = (0..self.cluster.blocks.len())
+            .filter(|&block| !self.cluster.blocks[block].tensor.pipe.is_empty())
+            .collect();
+        let random = launch.completion == Completion::Random;
+        let choice = if random { worker.random() as usize } else { 0 };
+        let Some(&block) = waiting.get(choice % waiting.len().max(1)) else { return Ok(()) };
+        let most = if random { 1 + worker.random() % 8 } else { u64::MAX };
+        worker.writes += 1;
+        for _ in 0..most {
+            match tcgen05::pipe::complete_oldest(&mut self.cluster, block, launch.arithmetic) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err((issued, message)) => {
+                    let of_warp = |warp: &Warp| (warp.block, warp.index) == (block, issued.warp);
+                    let warp = self.warps.iter().position(of_warp).unwrap_or(0);
+                    let site = Box::new(self.site(warp, issued.pc, launch));
+                    return Err(Box::new(LaunchError::Invalid { site, message }));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Completes one of the bulk copies in flight.

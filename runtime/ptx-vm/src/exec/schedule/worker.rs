@@ -43,7 +43,7 @@ fn run_units(launch: &LaunchState<'_>, shared: &Shared, state: &mut WorkerState)
         // that many share, and never meet another.
         let company = launch.completion == Completion::Random && state.random().is_multiple_of(4);
         if resident.is_empty() || company || stall.rounds > 0 && stall.rounds % u64::from(PATIENCE) == 0 {
-            admit(launch, shared, &mut resident, &mut idle);
+            admit(launch, shared, state, &mut resident, &mut idle);
         }
         if resident.is_empty() {
             return Ok(());
@@ -53,7 +53,9 @@ fn run_units(launch: &LaunchState<'_>, shared: &Shared, state: &mut WorkerState)
         while index < resident.len() {
             match resident[index].round(launch, state)? {
                 Progress::Done => {
-                    idle.push(resident.remove(index));
+                    let unit = resident.remove(index);
+                    unit.leave(state);
+                    idle.push(unit);
                     moved = true;
                 }
                 Progress::Moved => {
@@ -84,7 +86,13 @@ fn run_units(launch: &LaunchState<'_>, shared: &Shared, state: &mut WorkerState)
 }
 
 /// Takes the next cluster, if there is one and there is room for it.
-fn admit(launch: &LaunchState<'_>, shared: &Shared, resident: &mut Vec<Unit>, idle: &mut Vec<Unit>) {
+fn admit(
+    launch: &LaunchState<'_>,
+    shared: &Shared,
+    state: &mut WorkerState,
+    resident: &mut Vec<Unit>,
+    idle: &mut Vec<Unit>,
+) {
     if resident.len() >= launch.resident_units {
         return;
     }
@@ -93,7 +101,7 @@ fn admit(launch: &LaunchState<'_>, shared: &Shared, resident: &mut Vec<Unit>, id
         return;
     }
     let mut unit = idle.pop().unwrap_or_else(|| Unit::new(launch));
-    unit.begin(launch, number);
+    unit.begin(launch, state, number);
     resident.push(unit);
 }
 

@@ -3,6 +3,7 @@
 use crate::exec::state::barrier::{Barrier, ClusterBarrier};
 use crate::exec::state::bulk::Engine;
 use crate::exec::state::products::ReadyOperands;
+use crate::exec::state::tensor_memory::TensorMemory;
 use crate::exec::state::weak::Views;
 use crate::memory::shared::SharedMemory;
 use crate::race::Observer;
@@ -18,6 +19,7 @@ pub(in crate::exec) struct BlockState {
     /// The number of `wgmma` groups that each warp has committed, and so issued. It is the maximum once the warp has
     /// ended.
     pub(in crate::exec) committed_products: Vec<u32>,
+    pub(in crate::exec) tensor: TensorMemory,
 }
 
 /// The blocks of a cluster; without clusters, one block.

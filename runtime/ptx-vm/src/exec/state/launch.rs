@@ -59,6 +59,8 @@ pub(crate) struct LaunchState<'a> {
     /// Whether strong reads may see older values.
     pub(in crate::exec) weak_memory: bool,
     pub(in crate::exec) arithmetic: Arithmetic,
+    /// The most blocks of a kernel with tensor memory that one SM has room for, if registers don't limit them.
+    pub(in crate::exec) blocks_per_multiprocessor: u32,
     pub(in crate::exec) resident_units: usize,
     pub(in crate::exec) instruction_limit: u64,
     changing: Vec<Fill>,
@@ -142,6 +144,7 @@ impl<'a> LaunchState<'a> {
             completion: options.completion,
             weak_memory: options.weak_memory,
             arithmetic: options.arithmetic,
+            blocks_per_multiprocessor: blocks_per_multiprocessor(launch, program),
             // All blocks of a cooperative launch must be able to meet.
             resident_units: if launch.cooperative {
                 usize::MAX
@@ -195,6 +198,14 @@ impl<'a> LaunchState<'a> {
     }
 }
 
+/// CUDA C++ programming guide, table of technical specifications: 2048 threads, 32 blocks and 228 KiB of shared memory, one
+/// of which each block needs for the system.
+fn blocks_per_multiprocessor(launch: &Launch, program: &Program) -> u32 {
+    let threads = launch.block.iter().product::<u32>().next_multiple_of(32).max(32);
+    let bytes = program.dynamic_shared_start.max(program.shared_end) + launch.shared_bytes + 1024;
+    (2048 / threads).min(228 * 1024 / bytes.max(1)).clamp(1, 32)
+}
+
 fn is_changing(fill: &Fill) -> bool {
     match fill.source {
         SpecialSource::Special(special) => !special.is_fixed(),
@@ -216,6 +227,7 @@ impl race::Names for LaunchState<'_> {
 
     fn buffer(&self, space: race::Space, address: u64) -> Option<(String, u64)> {
         match space {
+            race::Space::Tensor => None,
             race::Space::Global => {
                 let found = self.memory.iter().find(|a| address.wrapping_sub(a.base) < a.size)?;
                 Some((found.name.clone(), address - found.base))

@@ -12,6 +12,7 @@ pub(in crate::exec) mod launch;
 pub(in crate::exec) mod local_written;
 pub(in crate::exec) mod poll;
 pub(in crate::exec) mod products;
+pub(in crate::exec) mod tensor_memory;
 pub(in crate::exec) mod undefined;
 pub(in crate::exec) mod warp;
 pub(in crate::exec) mod weak;

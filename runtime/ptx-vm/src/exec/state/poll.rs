@@ -21,6 +21,8 @@ pub(in crate::exec) enum PollTarget {
     Shared(u64),
     /// A value in global memory.
     Global(u64),
+    /// Columns of tensor memory that other blocks of the SM hold.
+    TensorMemory { columns: u32 },
     /// `wgmma` products that other warps of the warpgroup have not issued yet.
     Warpgroup,
 }

@@ -17,6 +17,8 @@ pub(in crate::exec) enum ReadFrom {
     Shared { offset: u32, bytes: u32 },
     /// Bytes of local memory that were unwritten, or beyond a variable.
     Local { offset: u32, bytes: u32 },
+    /// A cell of tensor memory that was unwritten.
+    Tensor { lane: u32, column: u32 },
     /// A register of a lane that takes no part in the shuffle (PTX ISA §9.7.9.6: unpredictable).
     Lane(u32),
     /// A register or predicate that was never written.

@@ -1,6 +1,7 @@
 //! State that a worker keeps across blocks.
 
 use crate::error::MemorySpace;
+use crate::exec::state::tensor_memory::Multiprocessors;
 use crate::exec::state::weak::WeakMemory;
 use crate::statistics::Statistics;
 
@@ -18,6 +19,10 @@ pub(crate) struct WorkerState {
     pub(in crate::exec) cluster: u32,
     /// The history of global memory, if reads may see older values.
     pub(in crate::exec) weak: Option<Box<WeakMemory>>,
+    /// The SMs on which its blocks run.
+    pub(in crate::exec) multiprocessors: Multiprocessors,
+    /// The number of `tcgen05.commit`s so far.
+    pub(in crate::exec) tickets: u64,
     random: u64,
     /// The number of random choices that are left.
     choices: u64,
@@ -33,6 +38,8 @@ impl WorkerState {
             statistics: Statistics::default(),
             cluster: 0,
             weak: weak.then(Box::default),
+            multiprocessors: Multiprocessors::default(),
+            tickets: 0,
             random: seed,
             choices,
         }

@@ -165,6 +165,15 @@ impl crate::exec::state::block::Cluster {
         Mbarrier::from_bits(self.read_u64(block, offset)).phase
     }
 
+    /// One arrival. True if this completes the phase.
+    pub(in crate::exec) fn arrive_at_mbarrier(&mut self, block: usize, offset: u32) -> Result<bool, String> {
+        let before = Mbarrier::from_bits(self.read_u64(block, offset));
+        let mut after = changed(before, Change { arrivals: 1, ..Change::default() })?;
+        let complete = after.advance();
+        self.write_u64(block, offset, after.bits());
+        Ok(complete)
+    }
+
     /// Completes transactions. True if this completes the phase.
     pub(in crate::exec) fn complete_transactions(
         &mut self,

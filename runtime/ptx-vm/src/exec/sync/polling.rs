@@ -20,7 +20,9 @@ impl Warp {
         let nobody_runs = self.suspended != 0 && self.suspended == self.mask && self.groups.iter().all(|g| g.waits);
         let has_come = |poll: &Poll| match poll.target {
             PollTarget::Mbarrier { block, offset, parity } => cluster.mbarrier_phase(block, offset) != parity,
-            PollTarget::Shared(_) | PollTarget::Global(_) | PollTarget::Warpgroup => true,
+            PollTarget::Shared(_) | PollTarget::Global(_) | PollTarget::TensorMemory { .. } | PollTarget::Warpgroup => {
+                true
+            }
         };
         let sleeps = nobody_runs
             && self.slept < MOST
@@ -33,7 +35,11 @@ impl Warp {
     fn polls_outside(&self) -> bool {
         self.status == Status::Polling
             && (self.polls.failing().is_empty()
-                || self.polls.failing().iter().any(|p| matches!(p.target, PollTarget::Global(_))))
+                || self
+                    .polls
+                    .failing()
+                    .iter()
+                    .any(|p| matches!(p.target, PollTarget::Global(_) | PollTarget::TensorMemory { .. })))
     }
 }
 
@@ -134,6 +140,9 @@ impl Unit {
                 )
             }
             PollTarget::Warpgroup => "waits for products that other warps of its warpgroup have not issued".to_owned(),
+            PollTarget::TensorMemory { columns } => format!(
+                "waits for {columns} columns of tensor memory, which blocks of its SM hold that do not free them"
+            ),
             PollTarget::Shared(address) => {
                 let name = named(Space::Shared, address);
                 format!("polls shared+{:#x}{}{name}, which nobody changes", address as u32, of_rank(address >> 32))

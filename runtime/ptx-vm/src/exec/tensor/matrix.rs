@@ -16,7 +16,7 @@ use crate::program::{Instruction, Row};
 impl Context<'_> {
     /// Checks that a whole warp executes a matrix instruction.
     #[inline(always)]
-    fn whole_warp(&mut self, mask: u32) -> Result<(), Flow> {
+    pub(super) fn whole_warp(&mut self, mask: u32) -> Result<(), Flow> {
         if mask == u32::MAX {
             return Ok(());
         }

@@ -10,11 +10,11 @@ use crate::exec::lanes::Operation;
 use crate::exec::state::poll::{Poll, PollTarget};
 use crate::exec::state::products::Issued;
 use crate::exec::state::warp::Status;
+use crate::exec::tensor::ranges;
 use crate::numerics::descriptor::{Descriptor, Major, Tile};
 use crate::numerics::wgmma::{Columns, Elements};
 use crate::options::Completion;
 use crate::program::{Instruction, Row};
-use crate::race::shared_address;
 
 /// `wgmma.mma_async`. `imm` is its number among the program's forms. Row `a` holds A's descriptor, row `b` B's,
 /// predicate `p` is scale-d. `list` holds the accumulators and, if A is in registers, A.
@@ -241,21 +241,11 @@ fn elements(context: &mut Context<'_>, tile: &Tile) -> Result<Elements, Flow> {
     })
 }
 
-fn observe(context: &mut Context<'_>, mut reads: Vec<u32>) {
+fn observe(context: &mut Context<'_>, reads: Vec<u32>) {
     if !context.is_observed() {
         return;
     }
-    reads.sort_unstable();
-    reads.dedup();
-    let rank = context.block as u32;
-    let mut ranges: Vec<std::ops::Range<u64>> = vec![];
-    for address in reads {
-        let start = shared_address(rank, address);
-        match ranges.last_mut() {
-            Some(last) if last.end == start => last.end += 16,
-            _ => ranges.push(start..start + 16),
-        }
-    }
+    let ranges = ranges::of_chunks(context.block as u32, reads);
     let at = context.at(u32::MAX);
     context.tell(|o| o.wgmma(at, &ranges));
 }

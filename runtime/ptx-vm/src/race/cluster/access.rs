@@ -166,6 +166,8 @@ impl ClusterDetector {
         match access.space {
             Space::Shared => self.access_shared(at, access),
             Space::Global => self.access_global(at, access),
+            // Threads access it by `tcgen05` only, which has calls of its own.
+            Space::Tensor => return,
         }
         if access.order.is_strong() && access.kind != Kind::Read {
             self.releases(at, access);
@@ -364,6 +366,7 @@ impl ClusterDetector {
                     self.places.entry(address).or_default().join(knowledge);
                 }
             }
+            Space::Tensor => {}
             Space::Global if released.is_empty() => {
                 if overwrites {
                     self.launch.history.with_known_place(address, HistoryPlace::overwrite);
@@ -397,6 +400,7 @@ impl ClusterDetector {
         let index = self.warp_index(at);
         for (address, lanes) in by_address(at.lanes, access.addresses) {
             match access.space {
+                Space::Tensor => {}
                 Space::Shared => {
                     let Some(place) = self.places.get(&address) else { continue };
                     let warp = &mut self.warps[index];

@@ -141,6 +141,7 @@ impl ClusterDetector {
                     }
                 }
             }
+            Space::Tensor => {}
             Space::Global => {
                 // A range does not fit in a length only if it is longer than 4 GiB; boxes and bulk copies are not.
                 let piece = |range: &Range<u64>| Piece {

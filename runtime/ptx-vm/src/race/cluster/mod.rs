@@ -4,6 +4,7 @@ mod access;
 mod asynchronous;
 mod registers;
 mod synchronise;
+mod tensor_memory;
 mod warpgroups;
 
 use self::access::by_address;
@@ -14,7 +15,7 @@ use super::knowledge::Knowledge;
 use super::mbarrier::Mbarrier;
 use super::observer::{
     Access, At, BarrierArrival, Bulk, CopyAsync, MbarrierArrival, MbarrierOrder, MbarrierWait, Observer, ProxyFence,
-    Scope, Space, TensorMapFence,
+    Scope, Space, TensorMapFence, TensorProduct,
 };
 use super::shadow::Shadow;
 use super::shared_offset;
@@ -37,6 +38,7 @@ struct Block {
     ended: bool,
     registers: registers::Pool,
     warpgroups: warpgroups::Warpgroups,
+    tensor: Option<Box<tensor_memory::TensorMemory>>,
 }
 
 /// The [`Observer`] of one cluster.
@@ -61,6 +63,7 @@ pub struct ClusterDetector {
     has_released: bool,
     cluster_gathered: Knowledge,
     cluster_completed: Knowledge,
+    commits: tensor_memory::Commits,
     found: Found,
 }
 
@@ -93,6 +96,7 @@ impl ClusterDetector {
             ended: false,
             registers: registers::Pool::default(),
             warpgroups: warpgroups::Warpgroups::default(),
+            tensor: None,
         };
         Self {
             index,
@@ -107,6 +111,7 @@ impl ClusterDetector {
             has_released: false,
             cluster_gathered: Knowledge::default(),
             cluster_completed: Knowledge::default(),
+            commits: HashMap::new(),
             found: Found::default(),
             launch,
         }
@@ -334,6 +339,30 @@ impl Observer for ClusterDetector {
     }
     fn set_registers(&mut self, at: At, registers: u32, grows: bool) {
         self.sets_registers(at, registers, grows);
+    }
+    fn tensor_managed(&mut self, at: At, cells: &[Range<u64>]) {
+        self.manages_tensor_memory(at, cells);
+    }
+    fn tensor_moved(&mut self, at: At, cells: &[Range<u64>], stores: bool) {
+        self.moves_tensor_memory(at, cells, stores);
+    }
+    fn tensor_waited(&mut self, at: At, stores: bool) {
+        self.waits_for_tensor_memory(at, stores);
+    }
+    fn tensor_product(&mut self, at: At, product: &TensorProduct<'_>) {
+        self.multiplies_in_tensor_memory(at, product);
+    }
+    fn tensor_copy(&mut self, at: At, shared: &[Range<u64>], cells: &[Range<u64>]) {
+        self.copies_to_tensor_memory(at, shared, cells);
+    }
+    fn tensor_commit(&mut self, at: At, mbarriers: &[u64], ticket: u64) {
+        self.commits_products(at, mbarriers, ticket);
+    }
+    fn tensor_commit_arrived(&mut self, rank: u32, mbarrier: u64, ticket: u64, pc: u32) {
+        self.commit_arrives(rank, mbarrier, ticket, pc);
+    }
+    fn tensor_fence(&mut self, at: At, after: bool) {
+        self.fences_tensor_memory(at, after);
     }
     fn dependency_wait(&mut self, at: At) {
         self.launch.history.waits();

@@ -247,7 +247,10 @@ impl ClusterDetector {
                 MbarrierOrder::Synchronises => mbarrier.collect(is_near, |pending| warp.release(lanes, pending)),
                 MbarrierOrder::Relaxed => {
                     mbarrier.relaxed = true;
-                    mbarrier.collect(is_near, |pending| warp.release_fenced(lanes, pending));
+                    mbarrier.collect(is_near, |pending| {
+                        warp.release_fenced(lanes, pending);
+                        warp.release_tensor(lanes, pending);
+                    });
                 }
             }
             let of = |values: &[u32; 32]| lanes_of(lanes).map(|l| values[l as usize]).sum::<u32>();
@@ -316,6 +319,8 @@ impl ClusterDetector {
             }
             if wait.order == MbarrierOrder::Synchronises {
                 warp.acquire(lanes, mbarrier.completed(wait.scope > Scope::Block));
+            } else {
+                warp.acquire_tensor(lanes, mbarrier.completed(wait.scope > Scope::Block));
             }
             if unknown {
                 self.fault(at, lanes, Fault::PhaseUnknown { mbarrier: shared_offset(address) });

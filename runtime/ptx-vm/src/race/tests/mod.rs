@@ -40,6 +40,7 @@ fn shape(clusters: u32, blocks: u32, threads: u32) -> LaunchShape {
         collectives_order: false,
         same_values: false,
         registers: 0,
+        tensor_memory: false,
     }
 }
 
