@@ -56,11 +56,11 @@ pub use model::{Bound, Candidate, LaunchConstants, Machine, Misfit, Offer, Param
 pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, CodeType, Comparison, Depth, Divided, Error, Filter, Float16, Format, FormatError, Formats, Fp8,
-    Grouping, GroupsError, Int8, Knob, Left, MAX_EXTENT, Major, MixedInput, NameMistake, OperandLayout, OperandView,
-    Packed, Pair, PatchBoxes, PatchError, PatchReading, Placing, Problem, Property, Quantization, Quantized, Reading,
-    ReadingOf, Right, Rows, RowsError, ScaleError, Scaled, ScatterError, Unboxed, Unpacked, Window, ZeroPoints, depth,
-    filter, gradient_filter, gradient_filter_in_groups, gradient_patches, patches, quantized, rows, scaled,
-    transposed_patches,
+    Grouping, GroupsError, Int8, Knob, Left, LoadedWeights, MAX_EXTENT, Major, MixedInput, NameMistake, OperandLayout,
+    OperandView, Packed, Pair, PatchBoxes, PatchError, PatchReading, Placing, Problem, Property, Quantization,
+    Quantized, Reading, ReadingOf, Right, Rows, RowsError, ScaleError, Scaled, ScatterError, Unboxed, Unpacked, Window,
+    ZeroPoints, depth, filter, gradient_filter, gradient_filter_in_groups, gradient_patches, patches, quantized, rows,
+    scaled, transposed_patches,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};
