@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, testing};
 use proptest::prelude::*;
+#[cfg(target_arch = "x86_64")]
 use proptest::strategy::ValueTree as _;
 
 use super::super::machine::Machine;
