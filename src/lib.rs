@@ -168,6 +168,7 @@ pub mod guide;
 mod jit;
 mod lane;
 pub mod language;
+mod level;
 pub mod ops;
 mod parallel;
 mod pool;
@@ -187,8 +188,8 @@ pub use epilogue_runtime as runtime;
 pub use epilogue_runtime::bundle;
 #[doc(inline)]
 pub use epilogue_runtime::{
-    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, GpuModel, Graph, Kernel, PlainElement, Source,
-    Stream, f8e4m3, f8e5m2,
+    Arch, CpuLevel, DataError, Device, DeviceTensor, Element, ElementType, Event, GpuModel, Graph, Kernel,
+    PlainElement, Source, Stream, f8e4m3, f8e5m2,
 };
 
 pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Seed, Unborrowed, Unset};

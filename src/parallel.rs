@@ -29,6 +29,7 @@ use std::sync::{Mutex, OnceLock};
 
 use self::forks::OfProcess;
 use self::workers::{Workers, is_worker};
+use crate::level;
 use crate::sync::lock;
 
 /// How many pieces of work there are for each thread, so that a late one finds less to do.
@@ -141,7 +142,10 @@ pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {
     }
     match workers() {
         (_, 0) => work(),
-        (workers, _) => workers.together(threads - 1, &work),
+        (workers, _) => {
+            let level = level::current();
+            workers.together(threads - 1, &|| level::within(level, &work));
+        }
     }
 }
 
@@ -150,6 +154,8 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use epilogue_runtime::{CpuLevel, Device};
 
     use super::*;
 
@@ -169,6 +175,25 @@ mod tests {
         }
         assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 5));
         for_each(pieces(0, 1), |_| panic!("there is nothing to do"));
+    }
+
+    #[test]
+    fn threads_run_at_the_level_of_the_one_whose_job_they_do() {
+        let outside = level::current();
+        for level in CpuLevel::available() {
+            let device = Device::cpu_with(*level).expect("it is available");
+            let seen = Mutex::new(Vec::new());
+            level::on(&device, || {
+                for_each(0..200, |_| {
+                    std::thread::sleep(std::time::Duration::from_micros(20));
+                    lock(&seen).push(level::current());
+                });
+            });
+            let seen = seen.into_inner().expect("no panic");
+            assert!(seen.len() == 200 && seen.iter().all(|seen| seen == level), "{level:?}: {seen:?}");
+            let panicked = std::panic::catch_unwind(|| level::within(*level, || panic!("as it was said")));
+            assert!(panicked.is_err() && level::current() == outside);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! and compare, benchmarks measure one way at a time, and a service may want no run that compiles.
 //!
 //! A new choice is a type with a default here, a method of [`Tuning`], and the one place that asks it. Instruction sets
-//! of the library's own vector code (`src/simd`) are not among them: the processor decides, for all plans.
+//! are not among them: the device decides, by its [`CpuLevel`](crate::CpuLevel).
 //!
 //! ```
 //! use epilogue::tuning::{MachineCode, Tuning};

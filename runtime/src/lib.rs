@@ -59,6 +59,7 @@ pub use compile::compile_log::{CompileLog, Diagnostic, Resources, Severity};
 pub use compile::compiler::Compiler;
 pub use compile::failure::Site;
 pub use compile::source::{Compiled, Output, Source};
+pub use device::cpu_level::CpuLevel;
 pub use device::gpu_model::{GpuModel, ParseGpuModelError};
 pub use device::launch::Launch;
 pub use device::properties::Properties;

@@ -65,11 +65,11 @@ mod tree;
 mod view;
 mod weights;
 
-use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, DeviceTensor};
 
 use self::program::Request;
 pub use self::reason::{Apart, Reason};
+use crate::level;
 use crate::te::auto::{self, Kernel, Order};
 use crate::te::{TeError, Tensor};
 
@@ -160,6 +160,6 @@ impl Fused {
     /// Errors of [`te::auto::build`](auto::build); [`TeError::Product`] for what is [required](Self::require) and no
     /// product; [`RunError::Argument`](crate::te::RunError::Argument) for [weights](Self::weights) that don't fit.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        in_default_mode(|| program::build(&self.request, device))
+        level::on(device, || program::build(&self.request, device))
     }
 }

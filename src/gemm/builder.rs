@@ -3,7 +3,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
 use super::description::Description;
@@ -19,6 +18,7 @@ use super::problem::{
 use super::support::supports;
 use super::{Tile, sm90};
 use crate::evt::Tree;
+use crate::level;
 use crate::tuning::Tuning;
 use crate::{ElementType, Epilogue};
 
@@ -357,7 +357,7 @@ impl<E> Builder<E> {
     /// # Errors
     /// [`Error`], as [`plan`](Self::plan), without those of compilation.
     pub fn choose(&self) -> Result<Choice, Error> {
-        in_default_mode(|| self.planner.choose())
+        level::on(&self.planner.device, || self.planner.choose())
     }
 
     /// Chooses a kernel, and compiles it or finds it in the disk cache or in the device's [bundles](crate::bundle). A
@@ -367,7 +367,8 @@ impl<E> Builder<E> {
     /// [`Error`]: a missing setting; a tree that does not fit the types; a tile that doesn't exist; NVRTC missing; a
     /// bundle without the kernel.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
-        Ok(Gemm::of(in_default_mode(|| self.planner.plan())?))
+        let device = self.planner.device.clone();
+        Ok(Gemm::of(level::on(&device, || self.planner.plan())?))
     }
 
     fn with_problem(mut self, change: impl FnOnce(Problem) -> Problem) -> Self {

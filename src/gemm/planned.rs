@@ -4,7 +4,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, Kernel, Source, Stream};
 
 use super::devices::Choice;
@@ -14,6 +13,7 @@ use super::problem::{Error, Left, Packed, Problem, Right, Unpacked};
 use super::run::by_name::by_name;
 use super::run::check;
 use crate::evt::{Form, ValidTree};
+use crate::level;
 use crate::{Argument, Arguments, Epilogue};
 
 /// A matrix product with a fused epilogue, planned for a device: make it once, and run it many times.
@@ -105,7 +105,7 @@ impl<E> Gemm<E> {
     /// along neither K nor N; a tensor of another device, element type or rank; too little memory.
     pub fn pack<'b>(&self, b: impl Into<Unpacked<'b>>) -> Result<Packed, Error> {
         let b = b.into();
-        in_default_mode(|| self.plan.executable.pack(b))
+        level::on(self.device(), || self.plan.executable.pack(b))
     }
 
     /// [`run`](Self::run) on the given stream.
@@ -189,7 +189,7 @@ impl<E> Gemm<E> {
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
         let (a, b) = (a.into(), b.into());
-        in_default_mode(|| self.plan.run(stream, a, &b, arguments))
+        level::on(self.device(), || self.plan.run(stream, a, &b, arguments))
     }
 
     /// The launch that [`run_arguments`](Self::run_arguments) would do, as data, for a program that does it by itself:

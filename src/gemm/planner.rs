@@ -21,7 +21,7 @@ use crate::evt::{Phases, Tree, Types, ValidTree};
 /// A plan in the making: its device, its epilogue and its settings.
 #[derive(Clone, Debug)]
 pub(super) struct Planner {
-    device: Device,
+    pub(super) device: Device,
     tree: Tree,
     pub(super) description: Description,
     pub(super) ignore_unsupported: bool,

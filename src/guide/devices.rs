@@ -93,11 +93,25 @@
 //! |---|---|
 //! | the same plan on the same device, run again with the same arguments | yes: partial sums, split-K and stream-K are combined in a fixed order |
 //! | on the CPU, another number of threads | yes |
+//! | on the CPU, another level of vector instructions | epilogues and tensor expressions: yes; products of floats: no, their sums are added in another order |
 //! | a product on another device, or by another kernel (also after `autotune`) | no: sums are added in another order; both lie in the reference's bounds |
 //! | a product of 8-bit integers, stored as `i32` or `i64` | yes, everywhere: its sums are exact, and wrap around beyond an i32 |
 //! | automatic tensor expressions, run again with the same shapes and strides on one device | yes |
 //! | the same with [`Order::Shape`](crate::te::auto::Order::Shape) on two devices | yes, where devices compute the same of a point: sums, products, quotients, roots, minima and maxima; not `exp` and its kind |
 //! | a scheduled program, interpreted and as native code | yes |
+//!
+//! The levels of vector instructions are a [`CpuLevel`](crate::CpuLevel): [`Device::cpu_with`](crate::Device::cpu_with) takes
+//! one that this computer has. So a computer with AVX-512 can reproduce the results of one with AVX2:
+//!
+//! ```
+//! use epilogue::{CpuLevel, Device};
+//!
+//! let lowest = CpuLevel::available()[0];
+//! let device = Device::cpu_with(lowest)?; // a device of its own, with its own tensors
+//! println!("{}", device.describe());
+//! assert!(device.describe().contains(&lowest.to_string()));
+//! # Ok::<_, epilogue::runtime::Error>(())
+//! ```
 //!
 //! # Accuracy
 //!

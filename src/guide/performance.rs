@@ -239,6 +239,7 @@
 //! for it: by AMX, which Linux grants to the process, several times as fast as f32s, and by AVX-512's dot products
 //! about twice as fast. Elsewhere they are widened first, as other narrow types are everywhere, and save memory, not
 //! arithmetic. The vector code is chosen when the program runs: AVX-512, AVX2 with FMA and F16C, or any x86-64.
+//! `Device::describe` names it, and [`Device::cpu_with`](crate::Device::cpu_with) chooses less.
 //!
 //! Epilogues and expressions become machine code once the runs of one shape have had enough elements. A
 //! [`Tuning`](crate::tuning::Tuning) of a plan or kernel says otherwise: at the first run, from a number of elements on, or

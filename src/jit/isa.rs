@@ -77,7 +77,7 @@ pub(super) trait Isa: Clone {
     /// A loop that has begun.
     type Loop: Copy;
 
-    /// Whether this CPU has the instructions.
+    /// Whether the thread's [level](crate::level) has the instructions.
     fn is_there(level: Self::Level) -> bool;
     fn new(level: Self::Level) -> Self;
 

@@ -29,6 +29,11 @@ fn levels(vectors: Vectors) -> &'static [<Host as Isa>::Level] {
     }
 }
 
+/// Whether there is code for the thread's [level](crate::level). If there is none, nothing need be lowered.
+pub(crate) fn has_code() -> bool {
+    Host::LEVELS.iter().any(|level| Host::is_there(*level))
+}
+
 impl Kernel {
     /// `None` on a CPU without the instructions, and on a system that allows no new code. A body may also have too many
     /// streams or values.

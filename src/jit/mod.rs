@@ -54,9 +54,9 @@ mod x86_64;
 pub(crate) use body::{Binary, Body, JitValue, Lane, Unary};
 pub(crate) use extreme::Extreme;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use kernel::{Kernel, RowKernel, TileKernel};
+pub(crate) use kernel::{Kernel, RowKernel, TileKernel, has_code};
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use no_kernel::{Kernel, RowKernel, TileKernel};
+pub(crate) use no_kernel::{Kernel, RowKernel, TileKernel, has_code};
 pub(crate) use rows::{JitPlace, RowProgram};
 /// The instruction set of this CPU.
 #[cfg(target_arch = "x86_64")]

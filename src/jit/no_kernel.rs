@@ -4,6 +4,11 @@ use super::body::Body;
 use super::rows::RowProgram;
 use crate::tuning::Vectors;
 
+/// Whether there is code for this CPU.
+pub(crate) const fn has_code() -> bool {
+    false
+}
+
 /// A body, compiled.
 #[derive(Debug)]
 pub(crate) enum Kernel {}

@@ -1,8 +1,8 @@
 //! Vector arithmetic on rows: every primitive operation over slices, for f32 and f64.
 //!
 //! The functions are written once, without branches, as scalar code that is inlined into loops over slices.
-//! [`dispatch`] finds out at run time which instructions the CPU has: AVX-512, AVX2 with FMA and F16C, NEON, or the
-//! baseline. It runs the loop that was compiled for them. No compiler flags are needed.
+//! [`dispatch`] runs the loop that was compiled for the [level](crate::level) of the thread: AVX-512, AVX2 with FMA and
+//! F16C, NEON, or the baseline. No compiler flags are needed.
 //!
 //! `gemm::cpu` and `te::auto`'s CPU path share this module. It knows numbers in slices, but not tensors or threads.
 //!
@@ -50,7 +50,7 @@ pub(crate) trait Vectorised {
     fn run<const FMA: bool>(self) -> Self::Output;
 }
 
-/// Runs `work` with the widest instructions that this CPU has.
+/// Runs `work` with the widest instructions of the thread's level.
 pub(crate) fn dispatch<W: Vectorised>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     return x86::dispatch(work);
@@ -59,72 +59,23 @@ pub(crate) fn dispatch<W: Vectorised>(work: W) -> W::Output {
     return work.run::<{ cfg!(target_arch = "aarch64") }>();
 }
 
-/// Computes the same at each level that this CPU has: on x86-64, without vector instructions beyond the baseline's, with
-/// AVX2, and with all.
-#[cfg(test)]
-pub(crate) fn at_every_level<T>(mut of: impl FnMut() -> T) -> Vec<T> {
-    #[cfg(target_arch = "x86_64")]
-    return [x86::Level::Baseline, x86::Level::Avx2, x86::Level::Avx512]
-        .into_iter()
-        .map(|level| {
-            x86::HIGHEST.set(level);
-            let result = of();
-            x86::HIGHEST.set(x86::Level::Avx512);
-            result
-        })
-        .collect();
-    #[cfg(not(target_arch = "x86_64"))]
-    return vec![of()];
-}
-
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::sync::LazyLock;
+    use epilogue_runtime::CpuLevel;
 
     use super::Vectorised;
-
-    /// Instruction sets that loops are compiled for: the first level of the x86-64 ABI, and levels 3 and 4.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    pub(crate) enum Level {
-        Baseline,
-        Avx2,
-        Avx512,
-    }
-
-    #[cfg(test)]
-    thread_local! {
-        /// The highest level that this thread uses.
-        pub(crate) static HIGHEST: std::cell::Cell<Level> = const { std::cell::Cell::new(Level::Avx512) };
-    }
-
-    static LEVEL: LazyLock<Level> = LazyLock::new(|| {
-        macro_rules! all {
-            ($($feature:tt)*) => { true $(&& is_x86_feature_detected!($feature))* };
-        }
-        if !all!("avx2" "fma" "f16c" "bmi1" "bmi2" "lzcnt" "popcnt") {
-            Level::Baseline
-        } else if all!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl") {
-            Level::Avx512
-        } else {
-            Level::Avx2
-        }
-    });
-
-    /// The level that loops run at.
-    fn level() -> Level {
-        #[cfg(test)]
-        return (*LEVEL).min(HIGHEST.get());
-        #[cfg(not(test))]
-        return *LEVEL;
-    }
+    use crate::level;
 
     pub(super) fn dispatch<W: Vectorised>(work: W) -> W::Output {
-        match level() {
-            // SAFETY: the CPU has these features.
-            Level::Avx512 => unsafe { avx512(work) },
-            // SAFETY: the CPU has these features.
-            Level::Avx2 => unsafe { avx2(work) },
-            Level::Baseline => work.run::<false>(),
+        let level = level::current();
+        if level >= CpuLevel::Avx512 {
+            // SAFETY: the CPU has the level's features.
+            unsafe { avx512(work) }
+        } else if level >= CpuLevel::Avx2 {
+            // SAFETY: the CPU has the level's features.
+            unsafe { avx2(work) }
+        } else {
+            work.run::<false>()
         }
     }
 

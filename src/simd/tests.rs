@@ -1,7 +1,8 @@
 //! Accuracy of the vector functions against f64, over f32s of every magnitude.
 
-use super::{apply, at_every_level, fma_by_f64};
+use super::{apply, fma_by_f64};
 use crate::expr::Op;
+use crate::level::at_every_level;
 
 /// The error of `got` in units in the last place of an f32 near `want`; infinite if only one is NaN, or if infinities
 /// or the sign of zero differ.

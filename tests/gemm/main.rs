@@ -29,6 +29,7 @@ mod in_tile;
 mod integers;
 mod layout_boxes;
 mod layouts;
+mod levels;
 mod masked;
 mod modes;
 mod other_gpus;

@@ -20,6 +20,7 @@ mod interpret;
 mod kernel_table;
 mod legality;
 mod legality_memory;
+mod levels;
 mod listings;
 #[cfg(feature = "native")]
 mod modes;

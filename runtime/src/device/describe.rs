@@ -57,7 +57,7 @@ impl Device {
     /// let rtx = Builder::new().target("RTX 4090".parse()?).describe();
     /// assert!(rtx.contains("128 multiprocessors at 2.52 GHz") && rtx.contains("1008 GB/s"), "{rtx}");
     /// assert!(rtx.contains("256 multiply-adds of f16"), "{rtx}");
-    /// assert!(Device::cpu().describe().contains("threads"));
+    /// assert!(Device::cpu().describe().contains("threads with "));
     /// # Ok::<(), epilogue_runtime::ParseGpuModelError>(())
     /// ```
     #[must_use]
@@ -67,9 +67,10 @@ impl Device {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let mut text = format!("{self}: {}\n", p.name);
         let Some(rates) = p.rates() else {
+            let instructions = self.cpu_level().map_or_else(String::new, |level| format!(" with {level}"));
             let _ = writeln!(
                 text,
-                "{} threads, {:.1} MiB of L2 for a core, {:.0} GiB of memory",
+                "{} threads{instructions}, {:.1} MiB of L2 for a core, {:.0} GiB of memory",
                 p.multiprocessors,
                 mebibytes(p.l2_bytes),
                 mebibytes(p.memory_bytes) / 1024.0

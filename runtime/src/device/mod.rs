@@ -1,5 +1,6 @@
 //! Devices. Files are named after what a device makes: streams (`stream`), tensors (`create`), kernels (`load`).
 
+pub(crate) mod cpu_level;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 #[cfg(not(feature = "cuda"))]
@@ -29,6 +30,7 @@ use crate::compile::bundle::opened::Bundle;
 use crate::compile::bundle::recorder::Recorder;
 use crate::compile::compiler::Compiler;
 use crate::compile::source::Output;
+use crate::device::cpu_level::CpuLevel;
 use crate::device::cuda::{CudaStream, Gpu};
 use crate::device::emulated::Emulator;
 use crate::device::gpu_model::GpuModel;
@@ -101,7 +103,8 @@ struct Inner {
 
 /// The part of a device that runs the work.
 pub(crate) enum Backend {
-    Host,
+    /// This computer's CPU, with the instructions of a level.
+    Host(CpuLevel),
     Cuda {
         gpu: &'static Gpu,
         stream: Arc<CudaStream>,
@@ -113,12 +116,46 @@ pub(crate) enum Backend {
 }
 
 impl Device {
-    /// This computer's CPU. Work on it is done when the call returns.
+    /// This computer's CPU, with all its vector instructions. Work on it is done when the call returns.
     #[must_use]
     pub fn cpu() -> Self {
-        static CPU: LazyLock<Device> =
-            LazyLock::new(|| Device::with(DeviceKind::Cpu, host::properties(), Backend::Host));
+        static CPU: LazyLock<Device> = LazyLock::new(|| Device::at_level(CpuLevel::highest()));
         CPU.clone()
+    }
+
+    /// This computer's CPU with the vector instructions of a level and no others, to reproduce the results of another
+    /// computer. Tensors of other levels are on other devices: [copy](crate::DeviceTensor::copy_to) them. All handles of one
+    /// level are equal; those of the [highest](CpuLevel::highest) are equal to [`cpu`](Self::cpu).
+    ///
+    /// Large products of f32s and f64s at the levels [`Baseline`](CpuLevel::Baseline) and [`Neon`](CpuLevel::Neon), and of
+    /// f64s at all, are summed in parts of K whose length depends on the sizes of the caches, too.
+    ///
+    /// # Errors
+    /// [`Error::CpuLevel`] for a level that this CPU doesn't have.
+    pub fn cpu_with(level: CpuLevel) -> Result<Self> {
+        static LEVELS: Mutex<BTreeMap<CpuLevel, Device>> = Mutex::new(BTreeMap::new());
+        let available = CpuLevel::available();
+        if !available.contains(&level) {
+            return Err(Error::CpuLevel { given: level, available });
+        }
+        if level == CpuLevel::highest() {
+            return Ok(Self::cpu());
+        }
+        let mut levels = LEVELS.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(levels.entry(level).or_insert_with(|| Self::at_level(level)).clone())
+    }
+
+    fn at_level(level: CpuLevel) -> Self {
+        Self::with(DeviceKind::Cpu, host::properties(), Backend::Host(level))
+    }
+
+    /// The vector instructions that work on this device uses; `None` for other devices than the CPU.
+    #[must_use]
+    pub fn cpu_level(&self) -> Option<CpuLevel> {
+        match self.backend() {
+            Backend::Host(level) => Some(*level),
+            Backend::Cuda { .. } | Backend::Emulated(_) | Backend::Target(_) => None,
+        }
     }
 
     /// The GPU with the number `ordinal` in the CUDA driver. All handles of one GPU are equal.
@@ -206,7 +243,7 @@ impl Device {
     pub fn emulator(&self) -> Option<&ptx_vm::Machine> {
         match &self.0.backend {
             Backend::Emulated(emulator) => Some(&emulator.machine),
-            Backend::Host | Backend::Cuda { .. } | Backend::Target(_) => None,
+            Backend::Host(_) | Backend::Cuda { .. } | Backend::Target(_) => None,
         }
     }
 
@@ -222,7 +259,7 @@ impl Device {
                 emulator.substitute(kernel, module);
                 Ok(())
             }
-            Backend::Host | Backend::Cuda { .. } | Backend::Target(_) => {
+            Backend::Host(_) | Backend::Cuda { .. } | Backend::Target(_) => {
                 Err(self.unsupported("substitute kernels", "use `Device::emulated`"))
             }
         }
@@ -254,7 +291,7 @@ impl Device {
     /// The architecture and form to which kernels must be compiled to run here; `None` on the CPU, which runs none.
     pub(crate) fn kernel_form(&self) -> Option<(Arch, Output)> {
         let form = match self.backend() {
-            Backend::Host => return None,
+            Backend::Host(_) => return None,
             Backend::Cuda { .. } => Output::Cubin,
             Backend::Emulated(_) => Output::Ptx,
             Backend::Target(recorder) => recorder.form,
@@ -408,7 +445,10 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.kind {
             DeviceKind::Cuda { ordinal } => write!(f, "CUDA device {ordinal} ({})", self.0.properties.name),
-            DeviceKind::Cpu => f.write_str("the CPU"),
+            DeviceKind::Cpu => match self.cpu_level() {
+                Some(level) if level != CpuLevel::highest() => write!(f, "the CPU with {level}"),
+                _ => f.write_str("the CPU"),
+            },
             DeviceKind::Emulated { arch } => write!(f, "an emulated {arch}"),
             DeviceKind::Target { arch } => match self.0.backend {
                 Backend::Target(Recorder { form: Output::Ptx, .. }) => {

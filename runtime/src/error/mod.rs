@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::compile::compile_log::CompileLog;
+use crate::device::cpu_level::CpuLevel;
 use crate::error::exchange::ExchangeError;
 use crate::error::ranks::CommunicatorError;
 use crate::layout::element::ElementType;
@@ -159,7 +160,15 @@ crate::message::debug!(LayoutError);
 
 /// `[0, 2] and [1, 2]`, `[0], [1, 2] and [3]`
 fn listed(lists: &[Vec<usize>]) -> String {
-    let all: Vec<String> = lists.iter().map(|list| format!("{list:?}")).collect();
+    joined(&lists.iter().map(|list| format!("{list:?}")).collect::<Vec<_>>())
+}
+
+/// `the baseline, AVX2 and AVX-512`
+fn levels(levels: &[CpuLevel]) -> String {
+    joined(&levels.iter().map(ToString::to_string).collect::<Vec<_>>())
+}
+
+fn joined(all: &[String]) -> String {
     match all.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, first)) => format!("{} and {last}", first.join(", ")),
@@ -291,6 +300,17 @@ pub enum Error {
         given: String,
         /// The device that it must be on.
         needed: String,
+    },
+    /// A level of vector instructions that this CPU doesn't have.
+    #[error(
+        "this CPU doesn't have {given}; it has {}: choose one of `CpuLevel::available`, or use `Device::cpu`",
+        levels(available)
+    )]
+    CpuLevel {
+        /// The level that was asked for.
+        given: CpuLevel,
+        /// The levels that the CPU has.
+        available: &'static [CpuLevel],
     },
     /// An operation that the device doesn't support.
     #[error("{device} can't {operation}: {advice}")]

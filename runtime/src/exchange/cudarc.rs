@@ -281,7 +281,7 @@ fn check_recorded(stream: &CudaStream) -> Result<()> {
 fn gpu(device: &Device) -> Result<&'static Gpu> {
     match device.backend() {
         Backend::Cuda { gpu, .. } => Ok(gpu),
-        Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
+        Backend::Host(_) | Backend::Emulated(_) | Backend::Target(_) => {
             Err(device.unsupported("use cudarc's memory and streams", "open the GPU with `Device::cuda`"))
         }
     }

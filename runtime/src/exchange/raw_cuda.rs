@@ -34,7 +34,7 @@ impl Stream {
                 let stream = unsafe { CudaStream::borrow(&gpu.context, stream) };
                 Ok(Self::on_cuda(device, stream))
             }
-            Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
+            Backend::Host(_) | Backend::Emulated(_) | Backend::Target(_) => {
                 Err(device.unsupported("borrow a CUDA stream", "use `default_stream` or `new_stream`"))
             }
         }

@@ -220,7 +220,7 @@ impl fmt::Debug for Scope<'_> {
 /// An error unless the device works in this computer's memory.
 pub(super) fn require_host(device: &Device) -> Result<()> {
     match device.backend() {
-        Backend::Host => Ok(()),
+        Backend::Host(_) => Ok(()),
         Backend::Cuda { .. } | Backend::Emulated(_) | Backend::Target(_) => Err(device.unsupported(
             "work in this computer's memory",
             "copy the values there with `Device::tensor`, and back with `to_vec`",

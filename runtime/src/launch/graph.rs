@@ -81,7 +81,7 @@ impl Device {
     /// fails with.
     pub fn capture<E: From<Error>>(&self, work: impl FnOnce(&Stream) -> Result<(), E>) -> Result<Graph, E> {
         let recording = match self.backend() {
-            Backend::Host => {
+            Backend::Host(_) => {
                 let advice = "its work is done when the call returns, so there is nothing to save: run it each time";
                 return Err(self.unsupported("capture launches", advice).into());
             }
@@ -114,7 +114,7 @@ impl Graph {
             Backend::Cuda { gpu, .. } if !launches.is_empty() => Some(ExecutableGraph::of(&gpu.context, |stream| {
                 launches.iter().try_for_each(|one| one.launch_on(stream))
             })?),
-            Backend::Cuda { .. } | Backend::Emulated(_) | Backend::Host | Backend::Target(_) => None,
+            Backend::Cuda { .. } | Backend::Emulated(_) | Backend::Host(_) | Backend::Target(_) => None,
         };
         trace::event!(DEBUG, "captured", device = trace::text(device), launches = launches.len());
         let (running, has_failed) = Default::default();

@@ -109,7 +109,7 @@ impl Device {
                 LoadedCode::Emulated { emulator: Arc::clone(emulator), module }
             }
             Backend::Target(_) => LoadedCode::None,
-            Backend::Host => return Err(self.runs_no_kernels()),
+            Backend::Host(_) => return Err(self.runs_no_kernels()),
         };
         Ok(Kernel::new(self.clone(), Arc::new(Loaded::new(entry, compiled, code)?), reports))
     }

@@ -63,7 +63,7 @@ impl Device {
     #[must_use]
     pub fn default_stream(&self) -> Stream {
         let kind = match self.backend() {
-            Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
+            Backend::Host(_) | Backend::Emulated(_) => StreamKind::Immediate,
             Backend::Cuda { stream, .. } => StreamKind::Cuda(Arc::clone(stream)),
             Backend::Target(_) => StreamKind::Dry,
         };
@@ -76,7 +76,7 @@ impl Device {
     /// The driver's errors.
     pub fn new_stream(&self) -> Result<Stream> {
         let kind = match self.backend() {
-            Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
+            Backend::Host(_) | Backend::Emulated(_) => StreamKind::Immediate,
             Backend::Cuda { gpu, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(&gpu.context)?)),
             Backend::Target(_) => StreamKind::Dry,
         };

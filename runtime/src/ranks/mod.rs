@@ -423,7 +423,7 @@ mod by_nccl {
     pub(super) fn gpu(device: &Device) -> Result<&'static Context> {
         match device.backend() {
             Backend::Cuda { gpu, .. } => Ok(&gpu.context),
-            Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
+            Backend::Host(_) | Backend::Emulated(_) | Backend::Target(_) => {
                 Err(device.unsupported("use NCCL", "use `Communicator::in_process`, or open a GPU with `Device::cuda`"))
             }
         }

@@ -41,7 +41,7 @@ impl Device {
             return Err(LayoutError::DataLength { shape: shape.to_vec(), needed: layout.len(), given }.into());
         }
         let memory = match self.backend() {
-            Backend::Host => {
+            Backend::Host(_) => {
                 let memory = HostMemory::zeroed(bytes.len())?;
                 memory.write(0, bytes)?;
                 BufferMemory::Host(memory)
@@ -72,7 +72,7 @@ impl Device {
         let layout = ViewLayout::packed(shape.as_ref(), element.size())?;
         let bytes = layout.len() * element.size();
         let memory = match self.backend() {
-            Backend::Host => BufferMemory::Host(HostMemory::zeroed(bytes)?),
+            Backend::Host(_) => BufferMemory::Host(HostMemory::zeroed(bytes)?),
             Backend::Cuda { gpu, .. } => BufferMemory::Cuda(Allocation::zeroed(gpu, bytes)?),
             Backend::Emulated(emulator) => {
                 BufferMemory::Emulated(EmulatedMemory::zeroed(emulator, bytes, &label(element, shape.as_ref()))?)
@@ -98,7 +98,7 @@ impl Device {
         let layout = ViewLayout::packed(shape, element.size())?;
         let bytes = layout.len() * element.size();
         let memory = match self.backend() {
-            Backend::Host => BufferMemory::Host(HostMemory::zeroed(bytes)?),
+            Backend::Host(_) => BufferMemory::Host(HostMemory::zeroed(bytes)?),
             Backend::Cuda { gpu, .. } => BufferMemory::Cuda(Allocation::uninitialised(gpu, bytes)?),
             Backend::Emulated(emulator) => {
                 BufferMemory::Emulated(EmulatedMemory::uninitialised(emulator, bytes, &label(element, shape))?)

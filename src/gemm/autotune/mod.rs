@@ -4,7 +4,6 @@
 mod race;
 pub(crate) mod store;
 
-use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Activity, Device, Event, Progress, Stream, trace};
 
 use self::race::Pace;
@@ -16,6 +15,7 @@ use super::planned::Gemm;
 use super::problem::{Error, Left, Right};
 use super::remembered::Remembered;
 use crate::evt::ParameterClass;
+use crate::level;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 
 impl<E> Gemm<E> {
@@ -102,7 +102,7 @@ impl<E> Gemm<E> {
         watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Self, Error> {
         let (a, b) = (a.into(), b.into());
-        Ok(in_default_mode(|| tuned(&self.retyped(), a, b, arguments, watch))?.retyped())
+        Ok(level::on(self.device(), || tuned(&self.retyped(), a, b, arguments, watch))?.retyped())
     }
 }
 

@@ -262,7 +262,7 @@ impl Product<'_> {
     ) {
         let mut case = self.case(tile, &depth);
         // SAFETY: the caller's promise.
-        while unsafe { !self.by_words(Method::of(&case, Cpu::this()), tile, depth.clone(), words, to) } {
+        while unsafe { !self.by_words(Method::of(&case, &Cpu::this()), tile, depth.clone(), words, to) } {
             if case.words.take().is_none() {
                 // SAFETY: the caller's promise.
                 return unsafe { self.multiply(tile, depth, panels, to, PANEL) };
@@ -478,9 +478,8 @@ impl Product<'_> {
 
 #[cfg(not(target_arch = "x86_64"))]
 impl Cpu {
-    fn this() -> &'static Self {
-        static THIS: std::sync::LazyLock<Cpu> = std::sync::LazyLock::new(Cpu::default);
-        &THIS
+    fn this() -> Self {
+        Self::default()
     }
 }
 

@@ -2,7 +2,6 @@
 //! for them.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -10,8 +9,8 @@ use smallvec::SmallVec;
 use super::kernel::words::{
     AlongK, AlongN, Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, PackedFrom, Panels, SignedByUnsigned,
     UnsignedBySigned, WordRows, WordRun, Words, WordsWork, block, dots, few, few_rows, fewest_widened_columns,
-    magnitude, most_widened_dots, most_widened_rows, multiplies_bf16, multiplies_f32, multiplies_f32_by_avx2,
-    multiplies_halves, multiplies_integers, pack, panel_columns, panel_words, widened,
+    has_avx2, magnitude, most_widened_dots, most_widened_rows, multiplies_bf16, multiplies_f32, multiplies_integers,
+    pack, panel_columns, panel_words, widened,
 };
 use super::kernel::{Matrix, transpose};
 use super::method::{Cpu, FEW, Method, WidenedOperand, WordType};
@@ -156,7 +155,7 @@ impl Product<'_> {
         to: &mut [f64],
     ) -> bool {
         for depth in parts(depth, EXACT) {
-            let method = Method::of(&self.case(tile, &depth), Cpu::this());
+            let method = Method::of(&self.case(tile, &depth), &Cpu::this());
             // SAFETY: the CPU multiplies words of this type; the caller's promise.
             unsafe {
                 match method {
@@ -388,24 +387,20 @@ unsafe fn as_f32s(of: PackedFrom, element: ElementType, [rows, k]: [usize; 2], m
 }
 
 impl Cpu {
-    /// This CPU.
-    pub(super) fn this() -> &'static Self {
-        static THIS: LazyLock<Cpu> = LazyLock::new(|| Cpu {
-            f32s: if multiplies_f32() {
-                Some(WordType::F32)
-            } else {
-                multiplies_f32_by_avx2().then_some(WordType::F32ByAvx2)
-            },
+    /// This CPU at the thread's level.
+    pub(super) fn this() -> Self {
+        let has_avx2 = has_avx2();
+        Self {
+            f32s: if multiplies_f32() { Some(WordType::F32) } else { has_avx2.then_some(WordType::F32ByAvx2) },
             bf16s: multiplies_bf16(),
             integers: multiplies_integers(),
             most_dots_of_bf16s: if Bf16::tiles().is_some() { FEW_BESIDE_TILES } else { FEW },
             most_paired_rows: few_rows(),
-            most_widened_f32s: if multiplies_halves() { most_widened_rows(true) } else { 0 },
-            most_widened_halves: if multiplies_halves() { most_widened_rows(false) } else { 0 },
+            most_widened_f32s: if has_avx2 { most_widened_rows(true) } else { 0 },
+            most_widened_halves: if has_avx2 { most_widened_rows(false) } else { 0 },
             fewest_widened_columns: fewest_widened_columns(),
-            most_widened_dots: if multiplies_halves() { most_widened_dots() } else { 0 },
-        });
-        &THIS
+            most_widened_dots: if has_avx2 { most_widened_dots() } else { 0 },
+        }
     }
 }
 

@@ -8,11 +8,14 @@ mod instruction;
 #[cfg(test)]
 mod tests;
 
+use epilogue_runtime::CpuLevel;
+
 pub(in crate::jit) use self::assembler::Width;
 use self::assembler::{ARGUMENTS, Assembler, General, LANE, Opcode, SAVED, STREAMS, general, opcode};
 use self::instruction::Encoding;
 use super::body::{Binary, JitNode, Lane, Unary};
 use super::isa::{Address, Isa, JitOperand, MemoryOperand, OnTail, OperandForm, Vector};
+use crate::level;
 
 /// Code that grows.
 #[derive(Clone, Debug)]
@@ -117,13 +120,11 @@ impl Isa for X86 {
     type Loop = Loop;
 
     fn is_there(level: Width) -> bool {
-        macro_rules! all {
-            ($($feature:tt)*) => { true $(&& is_x86_feature_detected!($feature))* };
-        }
-        match level {
-            Width::Bits256 => all!("avx2" "fma" "f16c"),
-            Width::Bits512 => all!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl"),
-        }
+        level::current()
+            >= match level {
+                Width::Bits256 => CpuLevel::Avx2,
+                Width::Bits512 => CpuLevel::Avx512,
+            }
     }
 
     fn new(width: Width) -> Self {

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, Stream};
 use smallvec::SmallVec;
 
 use crate::Argument;
+use crate::level;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{BoundTensors, Signature};
 use crate::te::bind::arguments::{places, stand_ins};
@@ -181,7 +181,7 @@ impl Kernel {
         if stream.is_dry() && self.device.arch().is_none() {
             return Ok(());
         }
-        if let Some(ran) = in_default_mode(|| self.kernels.run_bound(stream, &bound))? {
+        if let Some(ran) = level::on(&self.device, || self.kernels.run_bound(stream, &bound))? {
             *lock(&self.last) = ran;
         }
         Ok(())

@@ -59,7 +59,6 @@ pub(crate) use self::run::intermediates::{Intermediates, part};
 pub(crate) use self::split::by_pass::TensorOrigin;
 pub(crate) use self::split::rewriting::{HeldResult, Rewriting};
 
-use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::Device;
 
 use self::pattern::fused::Reduction;
@@ -68,6 +67,7 @@ use self::pattern::recurrence::Recurrence;
 use self::run::{backend, kernels};
 use self::split::by_shape::Contents;
 use self::split::sequence::KernelSequence;
+use crate::level;
 use crate::te::error::TeError;
 use crate::te::expr::tensor::Tensor;
 use crate::tuning::Tuning;
@@ -258,7 +258,7 @@ impl Automatic {
     /// [`LoweringError::Target`](crate::te::LoweringError::Target) for a [tuning](Self::tuning) on a GPU. Anything else that a
     /// device can't do is reported by a run.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        in_default_mode(|| self.built(device))
+        level::on(device, || self.built(device))
     }
 
     fn built(self, device: &Device) -> Result<Kernel, TeError> {

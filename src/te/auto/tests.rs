@@ -5,7 +5,7 @@ mod contractions;
 mod oracle;
 mod rows;
 
-use epilogue_runtime::{Device, DeviceTensor};
+use epilogue_runtime::{Device, DeviceTensor, testing};
 
 use super::cpu::COMPILED;
 use crate::expr::Op;
@@ -314,13 +314,15 @@ fn inputs(random: &mut fastrand::Rng, shape: &[usize]) -> Vec<(Tensor, Vec<usize
         .collect()
 }
 
-/// How many random cases there are; each counts from where the others stopped.
-const CASES: u64 = 60;
+/// The number of random maps, and of random reductions.
+fn drawn() -> u64 {
+    testing::cases(60).into()
+}
 
 #[test]
 fn random_maps_have_the_same_bits() {
     let mut compiled = 0;
-    for seed in 0..CASES {
+    for seed in 0..drawn() {
         let mut random = fastrand::Rng::with_seed(seed);
         let shape = [random.usize(1..20), random.usize(1..90)];
         let given = inputs(&mut random, &shape);
@@ -338,13 +340,13 @@ fn random_maps_have_the_same_bits() {
         let given: Vec<(&Tensor, Vec<usize>)> = given.iter().map(|(tensor, shape)| (tensor, shape.clone())).collect();
         compiled += check(&format!("map {seed} of {shape:?}"), &[&output], &given, &[shape.to_vec()], seed);
     }
-    assert!(!has_vectors() || compiled >= CASES as usize / 2, "{compiled} loops of {CASES} maps");
+    assert!(!has_vectors() || compiled >= drawn() as usize / 2, "{compiled} loops of {} maps", drawn());
 }
 
 #[test]
 fn random_reductions_have_the_same_bits() {
     let mut compiled = 0;
-    for seed in 0..CASES {
+    for seed in 0..drawn() {
         let mut random = fastrand::Rng::with_seed(1000 + seed);
         let shape = [random.usize(1..90), random.usize(1..90)];
         let given = inputs(&mut random, &shape);
@@ -369,7 +371,7 @@ fn random_reductions_have_the_same_bits() {
         compiled +=
             check(&format!("reduction {seed} of {shape:?}"), &[&output], &given, &[vec![shape[1 - reduced]]], seed);
     }
-    assert!(!has_vectors() || compiled >= CASES as usize / 4, "{compiled} loops of {CASES} reductions");
+    assert!(!has_vectors() || compiled >= drawn() as usize / 4, "{compiled} loops of {} reductions", drawn());
 }
 
 /// Where elements are combined in parts, points are computed in parts, too: each once, and all of them.

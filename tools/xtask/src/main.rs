@@ -4,6 +4,7 @@
 
 mod bundle;
 mod counts;
+mod emulated;
 mod messages;
 mod outside;
 mod plot;

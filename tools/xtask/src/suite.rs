@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use crate::counts::Counts;
+use crate::emulated::{Run, Target};
 use crate::say::say;
 use crate::tools;
 use crate::workspace::{Failure, root};
@@ -23,6 +24,10 @@ pub(crate) struct Options {
     /// Draws the random cases from this number, or from another one each time (`new`).
     #[arg(long, value_name = "N", default_value_t = Seed(Seed::USUAL))]
     seed: Seed,
+    /// Instead, the CPU's tests for another instruction set, run by an emulator: cross linker and emulator are Debian's.
+    /// Random cases are a tenth of `--cases`.
+    #[arg(long, value_name = "NAME", conflicts_with = "nvrtc")]
+    target: Option<Target>,
     /// Properties are tried on this many times the number of random cases that they name. The default keeps the time of all
     /// tests on two cores below a quarter of an hour.
     #[arg(long, value_name = "SCALE", default_value_t = Scale(0.4))]
@@ -90,6 +95,9 @@ const WITHOUT_FEATURES: &str = "test --package epilogue --no-default-features --
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     say!("random cases: --seed {} --cases {}", options.seed, options.cases);
     let mut parts = Parts::default();
+    if let Some(target) = options.target {
+        return on(target, options, &mut parts);
+    }
     let packages = parts.time("tools", || {
         tools::fetch_minilm()?;
         tools::install_pinned()
@@ -119,6 +127,33 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
+/// How much longer a test takes on an emulator.
+const SLOWER: f64 = 10.0;
+
+/// Builds and runs the tests of the CPU for a target, on each of its emulator's CPUs.
+fn on(target: Target, options: &Options, parts: &mut Parts) -> Result<(), Failure> {
+    parts.time("tools", || target.install())?;
+    let cases = Scale(options.cases.0 / SLOWER);
+    let cargo = |arguments: &[&str], cpu: &str| {
+        let mut command = common(options.seed, cases);
+        command.envs(target.environment(cpu));
+        counted(command, arguments)
+    };
+    let runs = target.runs();
+    parts.time("build", || cargo(&target.build(), runs[0].cpu))?;
+    let (mut passed, mut ignored) = (0, 0);
+    for Run { cpu, what, arguments } in &runs {
+        let counts = parts.time(&format!("tests on {cpu} ({what})"), || cargo(arguments, cpu))?;
+        if counts.total() == 0 {
+            return Err(format!("no test ran on {cpu}: cargo {}", arguments.join(" ")).into());
+        }
+        (passed, ignored) = (passed + counts.total(), ignored + counts.ignored());
+    }
+    parts.print();
+    say!("{passed} tests passed");
+    if ignored == 0 { Ok(()) } else { Err(format!("{ignored} tests were ignored: none may be").into()) }
+}
+
 /// The time of each part.
 #[derive(Default)]
 struct Parts(Vec<(String, Duration)>);
@@ -146,30 +181,34 @@ impl Parts {
     }
 }
 
-/// A command with the environment variables that tests and examples need.
-fn prepared(mut command: Command, nvrtc: &Path, options: &Options) -> Command {
+/// Cargo, with the environment variables of all tests.
+fn common(seed: Seed, cases: Scale) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
     command
         .current_dir(root())
-        .env("EPILOGUE_NVRTC", nvrtc)
-        .env("EPILOGUE_TOOLS", tools::folder())
-        .env("EPILOGUE_REQUIRE_NVRTC", "1")
-        .env("EPILOGUE_CASES", options.cases.to_string())
-        .env("PROPTEST_RNG_SEED", options.seed.to_string())
+        .env("EPILOGUE_CASES", cases.to_string())
+        .env("PROPTEST_RNG_SEED", seed.to_string())
         .env("EPILOGUE_CACHE", root().join("target/kernel-cache"));
     command
 }
 
-/// Runs cargo with the tests' environment, prints its output, and counts.
+/// Runs cargo with the environment of tests and examples that compile kernels, prints its output, and counts.
 fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, Failure> {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = common(options.seed, options.cases);
+    command.env("EPILOGUE_NVRTC", nvrtc).env("EPILOGUE_TOOLS", tools::folder()).env("EPILOGUE_REQUIRE_NVRTC", "1");
+    counted(command, arguments)
+}
+
+/// Runs cargo, prints its output, and counts.
+fn counted(mut command: Command, arguments: &[&str]) -> Result<Counts, Failure> {
     // One pipe for both, so that a program's name, which cargo writes, comes before what the program writes.
     let (output, both) = std::io::pipe()?;
-    let mut child = {
-        let mut command = prepared(Command::new(program), nvrtc, options);
-        // The names of programs are read without colours.
-        command.env("CARGO_TERM_COLOR", "never");
-        command.args(arguments).stdout(both.try_clone()?).stderr(both).spawn()?
-    };
+    // The names of programs are read without colours.
+    command.env("CARGO_TERM_COLOR", "never").args(arguments).stdout(both.try_clone()?).stderr(both);
+    let mut child = command.spawn()?;
+    // It keeps the pipe open.
+    drop(command);
     let mut counts = Counts::default();
     for line in BufReader::new(output).lines() {
         let line = line?;

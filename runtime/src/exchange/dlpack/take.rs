@@ -96,7 +96,7 @@ impl Device {
                 // SAFETY: the caller's promise; `managed` keeps the memory.
                 BufferMemory::Cuda(unsafe { Allocation::kept_by(gpu, address, rights.write, Box::new(managed)) })
             }
-            Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
+            Backend::Host(_) | Backend::Emulated(_) | Backend::Target(_) => {
                 let pointer = NonNull::new(address as *mut u8).unwrap_or(NonNull::<u64>::dangling().cast());
                 // SAFETY: as above.
                 BufferMemory::Host(unsafe { HostMemory::kept_by(Box::new(managed), pointer, bytes, rights) })

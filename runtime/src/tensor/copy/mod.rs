@@ -90,8 +90,8 @@ impl DeviceTensor {
         }
         match self.device().backend() {
             _ if source.is_empty() => Ok(()),
-            Backend::Host if stream.is_dry() => Ok(()),
-            Backend::Host => copy_on_host(&source, self),
+            Backend::Host(_) if stream.is_dry() => Ok(()),
+            Backend::Host(_) => copy_on_host(&source, self),
             Backend::Emulated(_) | Backend::Cuda { .. } | Backend::Target(_) => kernel::launch(&source, self, stream),
         }
     }
@@ -102,7 +102,7 @@ fn copy_within(from: &DeviceTensor, to: &DeviceTensor) -> Result<()> {
     if from.is_empty() {
         return Ok(());
     }
-    if !matches!(from.device().backend(), Backend::Host) {
+    if !matches!(from.device().backend(), Backend::Host(_)) {
         return match kernel::launch(from, to, &from.device().default_stream()) {
             Err(Error::Absent(Absent::Nvrtc { .. }) | Error::NotInBundle { .. }) => {
                 to.clone().copy_from_bytes(&from.to_bytes()?)

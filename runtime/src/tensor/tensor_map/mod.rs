@@ -96,7 +96,7 @@ impl TensorMap {
                 let _ = emulated;
                 match **none {}
             }
-            Backend::Host | Backend::Target(_) => {
+            Backend::Host(_) | Backend::Target(_) => {
                 Err(device.unsupported("copy by tensor maps", "use a GPU or an emulated one"))
             }
         }

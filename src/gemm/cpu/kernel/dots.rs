@@ -1,8 +1,8 @@
 //! Dot products of a few rows of A with columns of B, both contiguous along K.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
-use super::lanes::{Lanes, read, width};
+use super::lanes::{Lanes, arch, read, width};
 use super::{Extents, Matrix};
 
 /// Rows and columns at a time: these sums, three columns and one row fill the sixteen registers of AVX2.
@@ -20,7 +20,7 @@ pub(in crate::gemm::cpu) unsafe fn dots<C: Lanes>(
     to: &mut [C],
     stride: usize,
 ) {
-    Arch::new().dispatch(Work { extents, a, b, to, stride });
+    arch().dispatch(Work { extents, a, b, to, stride });
 }
 
 struct Work<'a, C> {

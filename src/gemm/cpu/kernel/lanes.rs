@@ -1,6 +1,23 @@
 //! Vectors of a number type, of any width.
 
-use pulp::Simd;
+#[cfg(target_arch = "x86_64")]
+use epilogue_runtime::CpuLevel;
+use pulp::{Arch, Simd};
+
+#[cfg(target_arch = "x86_64")]
+use crate::level;
+
+/// The instructions of the thread's level.
+pub(super) fn arch() -> Arch {
+    #[cfg(target_arch = "x86_64")]
+    return match level::current() {
+        CpuLevel::Baseline => Arch::Scalar,
+        CpuLevel::Avx2 => pulp::x86::V3::try_new().map_or(Arch::Scalar, Arch::V3),
+        _ => Arch::new(),
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    Arch::new()
+}
 
 /// A type that products are computed in.
 pub(in crate::gemm::cpu) trait Lanes:

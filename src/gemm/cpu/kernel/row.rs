@@ -1,8 +1,8 @@
 //! Products of a single row of A. B's rows are contiguous along N and are read once, in order.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
-use super::lanes::{Lanes, read, width, write};
+use super::lanes::{Lanes, arch, read, width, write};
 use super::{Extents, Matrix};
 
 /// Rows of B at a time; for each group the result is read and written once.
@@ -13,7 +13,7 @@ const DEPTH: usize = 8;
 /// # Safety
 /// `a` must have `depth` elements and `b` depth × columns, contiguous along N, which no thread writes meanwhile.
 pub(in crate::gemm::cpu) unsafe fn row<C: Lanes>(extents: Extents, a: Matrix<C>, b: Matrix<C>, to: &mut [C]) {
-    Arch::new().dispatch(Work { extents, a, b, to });
+    arch().dispatch(Work { extents, a, b, to });
 }
 
 struct Work<'a, C> {

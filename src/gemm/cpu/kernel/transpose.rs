@@ -1,8 +1,12 @@
 //! Transposes a column-major matrix to a row-major one.
 
 use bytemuck::Pod;
+#[cfg(target_arch = "x86_64")]
+use epilogue_runtime::CpuLevel;
 
 use super::Matrix;
+#[cfg(target_arch = "x86_64")]
+use crate::level;
 
 /// Writes the rows × columns elements at `from`, which are column-major, in row-major order.
 pub(in crate::gemm::cpu) fn transpose<C: Pod>(from: &[C], rows: usize, columns: usize, to: &mut [C]) {
@@ -20,7 +24,7 @@ pub(in crate::gemm::cpu) fn transpose<C: Pod>(from: &[C], rows: usize, columns: 
 fn blocks<C: Pod>(from: &[C], rows: usize, columns: usize, to: &mut [C]) -> (usize, usize) {
     #[cfg(target_arch = "x86_64")]
     if size_of::<C>() == size_of::<f32>()
-        && std::arch::is_x86_feature_detected!("avx")
+        && level::current() >= CpuLevel::Avx2
         && let (Ok(from), Ok(to)) = (bytemuck::try_cast_slice(from), bytemuck::try_cast_slice_mut(to))
     {
         let whole = (rows / 8 * 8, columns / 8 * 8);

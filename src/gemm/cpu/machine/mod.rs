@@ -22,6 +22,7 @@ use super::element::{Arithmetic, View};
 use super::program::{Program, Registers, allocate};
 use super::step::{Register, StripPlace, StripStep};
 use crate::evt::ValidTree;
+use crate::jit;
 use crate::tuning::{MachineCode, Tuning};
 
 /// From this many elements on, code is compiled, which takes as long as some 10⁵ steps of elements.
@@ -99,7 +100,7 @@ impl Machine {
         tuning: Tuning,
     ) -> Option<Self> {
         // Loops are of f32s.
-        if size_of::<T>() != size_of::<f32>() {
+        if size_of::<T>() != size_of::<f32>() || !jit::has_code() {
             return None;
         }
         let drafts = schedule::drafts(tree, program, neighbours);

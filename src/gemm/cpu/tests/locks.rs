@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use epilogue_runtime::Device;
+use epilogue_runtime::{Device, testing};
 
 use super::super::{Operands, Programs, choose_tile, execute};
 use crate::evt::{BroadcastClass, Phases, Prices, Tree, TreeBuilder, Types};
@@ -45,10 +45,10 @@ fn products_and_writes_of_one_tensor_end_in_one_pool() {
         let (multiply, write) = (&multiply, &write);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build().expect("threads");
         std::thread::scope(|threads| {
-            threads.spawn(|| (0..8).for_each(|_| multiply()));
-            threads.spawn(|| (0..32).for_each(|_| write()));
+            threads.spawn(|| (0..testing::cases(8)).for_each(|_| multiply()));
+            threads.spawn(|| (0..testing::cases(32)).for_each(|_| write()));
             pool.scope(|jobs| {
-                for job in 0..48 {
+                for job in 0..testing::cases(48) {
                     jobs.spawn(move |_| if job % 3 == 0 { write() } else { multiply() });
                 }
             });

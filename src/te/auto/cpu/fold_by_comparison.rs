@@ -190,7 +190,8 @@ impl<S: Widen<f32>, const LARGEST: bool> Vectorised for OfOutputs<'_, S, LARGEST
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Float, at_every_level};
+    use crate::level::at_every_level;
+    use crate::simd::Float;
 
     #[test]
     fn what_counts_is_exact_and_only_nan_and_zeros_do_not_count() {

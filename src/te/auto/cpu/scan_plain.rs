@@ -462,7 +462,7 @@ impl<T: Combined> Vectorised for Block<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::at_every_level;
+    use crate::level::at_every_level;
 
     /// Sums one after another.
     fn one_by_one(x: &[i64], start: i64) -> Vec<i64> {

@@ -1,6 +1,6 @@
 //! Contractions by tiles have the bits that they have by strips, and those of plain loops where the order is exact.
 
-use epilogue_runtime::{Device, DeviceTensor};
+use epilogue_runtime::{Device, DeviceTensor, testing};
 
 use super::{by_code, extent, has_vectors, stored, tensor};
 use crate::expr::Op;
@@ -164,7 +164,7 @@ fn random_contraction(seed: u64, computed: ElementType) -> [bool; 3] {
 #[test]
 fn random_contractions_have_the_same_bits() {
     let mut tiles = [0; 3];
-    let count = 24;
+    let count = u64::from(testing::cases(24));
     for seed in 0..count {
         let own = random_contraction(seed, ElementType::F32);
         (0..3).for_each(|order| tiles[order] += usize::from(own[order]));
@@ -178,7 +178,7 @@ fn random_contractions_have_the_same_bits() {
 #[test]
 fn random_contractions_of_other_types_have_the_same_bits() {
     for computed in [ElementType::F64, ElementType::I64, ElementType::I32] {
-        let count = 10;
+        let count = u64::from(testing::cases(10));
         let tiles = (0..count).filter(|seed| random_contraction(1000 + seed, computed)[1]).count();
         assert!(!has_vectors() || tiles >= count as usize / 3, "{tiles} of {computed:?} are tiles");
     }

@@ -1,6 +1,6 @@
 //! Chains of reductions along rows as one loop over rows, and down columns row by row.
 
-use epilogue_runtime::Device;
+use epilogue_runtime::{Device, testing};
 
 use super::super::cpu::IN_ROWS;
 use super::{Expressions, by_code, check, extent, has_vectors, matrix};
@@ -89,14 +89,17 @@ fn chain(
     outputs
 }
 
-const CASES: u64 = 80;
+/// The number of random chains.
+fn chains() -> u64 {
+    testing::cases(80).into()
+}
 
 /// Random chains. Gives how many of them are loops over rows, and how many have any code.
 fn random_chains(first: u64, dimensions: Dimensions, shape: impl Fn(&mut fastrand::Rng) -> [usize; 2]) -> [usize; 2] {
     const TYPES: [ElementType; 5] =
         [ElementType::F32, ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::I8];
     let (mut in_rows, mut compiled) = (0, 0);
-    for seed in 0..CASES {
+    for seed in 0..chains() {
         let mut random = fastrand::Rng::with_seed(first + seed);
         let shape = shape(&mut random);
         let kinds = [TYPES[random.usize(..4)], TYPES[random.usize(..5)], ElementType::F32];
@@ -130,7 +133,7 @@ fn random_chains_have_the_same_bits() {
         let columns = [random.usize(1..20), random.usize(1..90), random.usize(1..300), 8 * random.usize(1..40)];
         [random.usize(1..40), columns[random.usize(..4)]]
     });
-    assert!(!has_vectors() || in_rows >= CASES as usize / 2, "{in_rows} of {CASES} chains are loops over rows");
+    assert!(!has_vectors() || in_rows >= chains() as usize / 2, "{in_rows} of {} chains are loops over rows", chains());
 }
 
 /// Few rows stay near from one reduction to the next; some columns are so long that they are cut into parts.
@@ -142,7 +145,7 @@ fn random_chains_down_columns_have_the_same_bits() {
         let columns = [random.usize(64..100), random.usize(64..700), 8 * random.usize(9..80)];
         [rows, columns[random.usize(..3)].min(400_000 / rows)]
     });
-    assert!(!has_vectors() || compiled >= CASES as usize / 2, "{compiled} of {CASES} chains have code");
+    assert!(!has_vectors() || compiled >= chains() as usize / 2, "{compiled} of {} chains have code", chains());
 }
 
 #[test]

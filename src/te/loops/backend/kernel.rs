@@ -1,12 +1,12 @@
 //! Programs compiled for a device, and their runs.
 
-use epilogue_float_mode::in_default_mode;
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Stream};
 
 use super::cuda::CudaTarget;
 #[cfg(feature = "native")]
 use super::native::{HostTensor, NativeKernel};
 use crate::Argument;
+use crate::level;
 use crate::te::bind::arguments::{places, stand_ins};
 use crate::te::bind::binding::{BoundSizes, check_requirements};
 use crate::te::error::{RunError, TeError};
@@ -66,7 +66,7 @@ impl Program {
         Ok(Kernel {
             device: device.clone(),
             program: self.clone(),
-            target: in_default_mode(|| Target::new(device, self))?,
+            target: level::on(device, || Target::new(device, self))?,
         })
     }
 }

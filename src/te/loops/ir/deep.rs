@@ -6,6 +6,7 @@ use std::{panic, thread};
 use epilogue_runtime::Error;
 
 use super::stmt::Stmt;
+use crate::level;
 
 /// Levels that any thread has a stack for.
 const SHALLOW: usize = 32;
@@ -23,7 +24,9 @@ pub(crate) fn descend<T: Send>(levels: usize, work: impl FnOnce() -> T + Send) -
     }
     let stack = (2 << 20) + levels * LEVEL_BYTES;
     thread::scope(|scope| {
-        let thread = thread::Builder::new().stack_size(stack).spawn_scoped(scope, work);
+        let level = level::current();
+        let thread = thread::Builder::new().stack_size(stack);
+        let thread = thread.spawn_scoped(scope, move || level::within(level, work));
         let thread = thread.map_err(|error| Error::Thread { stack, reason: error.to_string() })?;
         Ok(thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
     })

@@ -13,12 +13,11 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __cpuid_count, _MM_HINT_T1, _mm_prefetch, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32,
+    _MM_HINT_T1, _mm_prefetch, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32,
     _mm512_setzero_si512, _mm512_storeu_si512,
 };
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use super::operands::{Panels, WordRows};
 use super::pack::{Least, Magnitude, VECTORS_OF_TILES as WIDE, transpose};
@@ -40,55 +39,6 @@ pub(in crate::gemm::cpu) enum Dot {
     Bf16,
     SignedByUnsigned,
     UnsignedBySigned,
-}
-
-impl Dot {
-    /// Whether this CPU has it, and the system lets this process use it.
-    pub(super) fn is_there(self) -> bool {
-        const BF16: u32 = 1 << 22;
-        const INTEGERS: u32 = 1 << 25;
-        #[cfg(test)]
-        if IS_OFF.get() {
-            return false;
-        }
-        static HAVE: LazyLock<u32> = LazyLock::new(|| if is_permitted() { __cpuid_count(7, 0).edx } else { 0 });
-        *HAVE & if self == Self::Bf16 { BF16 } else { INTEGERS } != 0
-    }
-}
-
-#[cfg(test)]
-thread_local! {
-    static IS_OFF: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Does work as a CPU without these instructions does it, on this thread.
-#[cfg(test)]
-pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
-    /// Also after a panic, so that smaller cases are tried in both ways.
-    struct On;
-    impl Drop for On {
-        fn drop(&mut self) {
-            IS_OFF.set(false);
-        }
-    }
-    IS_OFF.set(true);
-    let _on = On;
-    work()
-}
-
-/// Asks Linux for AMX's registers. They are large, so a process has them only on request; once granted, all its threads
-/// have them. (Linux kernel documentation, "Using XSTATE features in user space applications".)
-#[cfg(target_os = "linux")]
-fn is_permitted() -> bool {
-    const REQUEST: libc::c_long = 0x1023;
-    const TILES: libc::c_long = 18;
-    // SAFETY: the request has no other effect; a system that doesn't know it says so.
-    unsafe { libc::syscall(libc::SYS_arch_prctl, REQUEST, TILES) == 0 }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_permitted() -> bool {
-    false
 }
 
 /// A [`block`](super::block()) with checked extents.

@@ -46,9 +46,10 @@ use std::arch::x86_64::{
     _mm512_setzero_si512,
 };
 use std::mem::transmute;
-use std::sync::LazyLock;
 
-use crate::ElementType;
+use epilogue_runtime::CpuLevel;
+
+use crate::{ElementType, level};
 
 pub(in crate::gemm::cpu) use self::avx2::F32ByAvx2;
 pub(in crate::gemm::cpu) use self::block::block;
@@ -65,48 +66,30 @@ pub(in crate::gemm::cpu) use self::widened::{
 /// Lanes of a vector: columns, or words along K.
 pub(super) const LANES: usize = 16;
 
-/// Whether this CPU multiplies words of f32s by AVX-512.
+/// Whether words of f32s are multiplied by AVX-512.
 pub(in crate::gemm::cpu) fn multiplies_f32() -> bool {
-    static HAS: LazyLock<bool> = LazyLock::new(has_avx512);
-    *HAS
+    level::current() >= CpuLevel::Avx512
 }
 
-/// Whether this CPU multiplies words of f32s by AVX2.
-pub(in crate::gemm::cpu) fn multiplies_f32_by_avx2() -> bool {
-    static HAS: LazyLock<bool> = LazyLock::new(|| is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"));
-    *HAS
+/// Whether words of f32s are multiplied by AVX2, and bf16s and f16s widened in registers.
+pub(in crate::gemm::cpu) fn has_avx2() -> bool {
+    level::current() >= CpuLevel::Avx2
 }
 
-/// Whether this CPU multiplies words of bf16s.
+/// Whether words of bf16s are multiplied.
 pub(in crate::gemm::cpu) fn multiplies_bf16() -> bool {
-    static HAS: LazyLock<bool> = LazyLock::new(|| has_avx512() && is_x86_feature_detected!("avx512bf16"));
-    *HAS
+    level::current() >= CpuLevel::Avx512Bf16
 }
 
-/// Whether this CPU multiplies words of 8-bit integers.
+/// Whether words of 8-bit integers are multiplied. (All ways give the same sums, so there is no level for it.)
 pub(in crate::gemm::cpu) fn multiplies_integers() -> bool {
-    static HAS: LazyLock<bool> = LazyLock::new(|| has_avx512() && is_x86_feature_detected!("avx512vnni"));
-    *HAS
+    level::current() >= CpuLevel::Avx512 && is_x86_feature_detected!("avx512vnni")
 }
 
-/// Whether this CPU multiplies elements of these types in registers for matrices.
+/// Whether elements of these types are multiplied in registers for matrices.
 pub(in crate::gemm::cpu) fn multiplies_matrices(a: ElementType, b: ElementType) -> bool {
     use ElementType::{BF16, I8, U8};
-    match (a, b) {
-        (BF16, BF16) => multiplies_bf16() && Bf16::tiles().is_some(),
-        (I8 | U8, I8 | U8) => multiplies_integers() && SignedByUnsigned::tiles().is_some(),
-        _ => false,
-    }
-}
-
-/// Whether this CPU widens and multiplies bf16s and f16s in registers.
-pub(in crate::gemm::cpu) fn multiplies_halves() -> bool {
-    static HAS: LazyLock<bool> = LazyLock::new(|| multiplies_f32_by_avx2() && is_x86_feature_detected!("f16c"));
-    *HAS
-}
-
-fn has_avx512() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl")
+    level::current() >= CpuLevel::Amx && matches!((a, b), (BF16, BF16) | (I8 | U8, I8 | U8))
 }
 
 /// Work whose loops are compiled for the CPUs that multiply some words.
@@ -141,9 +124,9 @@ pub(in crate::gemm::cpu) trait Words: Copy {
     /// The instruction that multiplies tiles of these words.
     const AMX: Option<amx::Dot>;
 
-    /// [`AMX`](Self::AMX), if this CPU has it.
+    /// [`AMX`](Self::AMX), if the level has it.
     fn tiles() -> Option<amx::Dot> {
-        Self::AMX.filter(|dot| dot.is_there())
+        Self::AMX.filter(|_| level::current() >= CpuLevel::Amx)
     }
 
     /// Does work that is compiled for a CPU that multiplies these words.

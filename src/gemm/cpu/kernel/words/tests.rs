@@ -70,7 +70,7 @@ where
 {
     check_one_way::<W>(a, b, extents, flipped, off);
     if W::tiles().is_some() {
-        amx::without(|| check_one_way::<W>(a, b, extents, flipped, off));
+        level::within(CpuLevel::Avx512Bf16, || check_one_way::<W>(a, b, extents, flipped, off));
     }
     let element = (4 / W::ELEMENTS) as isize;
     if a.source().along == element && b.source().along == element {
@@ -212,7 +212,7 @@ fn widened(order: Order, extents: [usize; 2], seed: usize) -> [Operand; 3] {
 
 /// The instruction sets by which this CPU widens in registers: with AVX-512, and without.
 fn instruction_sets() -> impl Iterator<Item = bool> {
-    [(true, multiplies_f32()), (false, multiplies_halves())].into_iter().filter(|(_, has)| *has).map(|(set, _)| set)
+    [(true, multiplies_f32()), (false, has_avx2())].into_iter().filter(|(_, has)| *has).map(|(set, _)| set)
 }
 
 fn dot(row: &[f32], b: &Operand, column: usize) -> f64 {
@@ -302,7 +302,7 @@ proptest! {
         if multiplies_f32() {
             check::<F32>(&a, &b, [rows, columns], false, 0);
         }
-        if multiplies_f32_by_avx2() {
+        if has_avx2() {
             check_one_way::<F32ByAvx2>(&a, &b, [rows, columns], false, 0);
         }
     }

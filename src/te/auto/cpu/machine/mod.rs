@@ -14,6 +14,7 @@ mod walk;
 pub(super) use self::point_loop::{At, LoopBuilder, LoopOutputs, Moving, PointLoop};
 pub(super) use self::strips::{Columns, MachineLoops, NARROW, Strip, Strips, Walks};
 pub(super) use self::walk::Walk;
+use crate::jit;
 use crate::tuning::MachineCode;
 
 /// From this many points on, in one run or in several, code is compiled, which takes as long as some 10⁵ steps of points.
@@ -42,9 +43,12 @@ impl Awaited {
         Self { code, points, so_far: Some(0) }
     }
 
-    /// Counts a run. Whether it pays now: it says so once.
+    /// Counts a run. Whether it pays now: it says so once, and never if there is no code for this CPU.
     pub(super) fn pays(&mut self) -> bool {
         let Some(so_far) = &mut self.so_far else { return false };
+        if !jit::has_code() {
+            return false;
+        }
         *so_far = so_far.saturating_add(self.points);
         let pays = self.code.is_due(usize::try_from(*so_far).unwrap_or(0), WORTH);
         if pays {

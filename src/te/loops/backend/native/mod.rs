@@ -21,12 +21,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use epilogue_float_mode::in_default_mode;
+use epilogue_runtime::CpuLevel;
 
 pub use self::argument::HostTensor;
 
 use self::argument::{BoundArguments, bind, check_sharing};
 use self::code::{CodeSource, NativeCode, generate};
 use super::bounds::Proofs;
+use crate::level;
 use crate::sync::lock;
 use crate::te::bind::arguments::places;
 use crate::te::bind::binding::{OF_PROGRAMS, check_requirements, unknown_size};
@@ -65,6 +67,7 @@ fn compile_here(program: &Program) -> Result<NativeKernel, TeError> {
         arguments: program.arguments.clone(),
         requirements: program.requirements.clone(),
         buffers,
+        level: level::current(),
         levels: body.depth(),
         body,
         versions: Mutex::new(HashMap::new()),
@@ -94,6 +97,8 @@ pub struct NativeKernel {
     buffers: Vec<Buffer>,
     /// Whether each argument is written.
     written: Vec<bool>,
+    /// The level for which it is compiled.
+    level: CpuLevel,
     /// How deep statements nest in `body`.
     levels: usize,
     body: Stmt,
@@ -195,7 +200,7 @@ impl NativeKernel {
         if let Some(code) = versions.get(version) {
             return Ok(Arc::clone(code));
         }
-        let code = Arc::new(descend(self.levels, || self.made(version))??);
+        let code = Arc::new(level::within(self.level, || descend(self.levels, || self.made(version)))??);
         versions.insert(version.clone(), Arc::clone(&code));
         Ok(code)
     }

@@ -12,8 +12,8 @@ mod plan;
 mod statement;
 mod value;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, OnceLock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Mutex;
 
 use cranelift_codegen::ir::immediates::Imm64;
 use cranelift_codegen::ir::{
@@ -25,11 +25,12 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
-use epilogue_runtime::DataError;
+use epilogue_runtime::{CpuLevel, DataError};
 
 use self::memory::Promoted;
 use super::host;
 use super::host::{NativeEntry, NativeStatus};
+use crate::level;
 use crate::sync::lock;
 use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::expr::buffer::Buffer;
@@ -139,21 +140,44 @@ pub(crate) fn generate(source: &CodeSource<'_>) -> Result<NativeCode, TeError> {
     Ok(NativeCode { module: Mutex::new(Some(unit.module)), entry, sites: unit.sites })
 }
 
-/// The host's processor with all its features.
+/// The host's processor, with its features at the thread's level.
 fn target() -> Result<OwnedTargetIsa, TeError> {
-    static TARGET: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
-    let found = TARGET.get_or_init(|| {
+    static TARGETS: Mutex<BTreeMap<CpuLevel, Result<OwnedTargetIsa, String>>> = Mutex::new(BTreeMap::new());
+    let level = level::current();
+    let mut targets = lock(&TARGETS);
+    let found = targets.entry(level).or_insert_with(|| {
         let mut flags = settings::builder();
         let mut set = |name, value| flags.set(name, value).map_err(|error| error.to_string());
         set("opt_level", "speed")?;
         set("is_pic", "false")?;
         set("use_colocated_libcalls", "false")?;
         set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
-        let builder = cranelift_native::builder().map_err(str::to_owned)?;
+        let mut builder = cranelift_native::builder().map_err(str::to_owned)?;
+        for (feature, least) in FEATURES {
+            if cfg!(target_arch = "x86_64") && level < *least {
+                builder.set(feature, "false").map_err(|error| error.to_string())?;
+            }
+        }
         builder.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())
     });
     found.clone().map_err(|what| LoweringError::Target { what, target: "native code" }.into())
 }
+
+/// Cranelift's names of vector instructions of x86-64, and the lowest level that has them.
+const FEATURES: &[(&str, CpuLevel)] = &[
+    ("has_sse3", CpuLevel::Avx2),
+    ("has_ssse3", CpuLevel::Avx2),
+    ("has_sse41", CpuLevel::Avx2),
+    ("has_sse42", CpuLevel::Avx2),
+    ("has_avx", CpuLevel::Avx2),
+    ("has_avx2", CpuLevel::Avx2),
+    ("has_fma", CpuLevel::Avx2),
+    ("has_avx512f", CpuLevel::Avx512),
+    ("has_avx512vl", CpuLevel::Avx512),
+    ("has_avx512dq", CpuLevel::Avx512),
+    ("has_avx512bitalg", CpuLevel::Avx512),
+    ("has_avx512vbmi", CpuLevel::Avx512),
+];
 
 fn failed(error: &dyn std::fmt::Display) -> TeError {
     LoweringError::Target {
