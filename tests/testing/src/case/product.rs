@@ -243,7 +243,7 @@ impl<'k> Case<'k> {
         let picked = self.picking.as_ref().map(|picking| picking.of(&self.a.1, k));
         let a = Array { values: picked.as_ref().unwrap_or(&self.a.1), offset: 0, strides: strides(&self.a.0, m, k) };
         let multiplication = match self.kernel.arithmetic {
-            Arithmetic::Exact => Multiplication::Exact,
+            Arithmetic::Exact | Arithmetic::Int8Activations => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
             Arithmetic::FastBf16 => Multiplication::FastBf16,
             Arithmetic::FastFp8 => Multiplication::FastFp8,

@@ -136,7 +136,7 @@ impl Workload {
         let tree = gemm.tree();
         debug_assert_eq!(tree.types().a, element);
         let multiplication = match arithmetic {
-            Arithmetic::Exact => Multiplication::Exact,
+            Arithmetic::Exact | Arithmetic::Int8Activations => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
             Arithmetic::FastBf16 => Multiplication::FastBf16,
             Arithmetic::FastFp8 => Multiplication::FastFp8,
