@@ -11,9 +11,7 @@ use super::kernel::{Finish, SplitK};
 use super::model::Candidate;
 use super::planned::Gemm;
 use super::planner::Planner;
-use super::problem::{
-    Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Property, Quantization, Right,
-};
+use super::problem::{Arithmetic, Error, Left, OperandLayout, PatchBoxes, Problem, Property, Quantization, Right};
 #[cfg(doc)]
 use super::support::supports;
 use super::{Tile, sm90};

@@ -49,8 +49,7 @@ impl Planner {
         }
         let matrices = a.patches()?.map(|patches| patches.matrices(b.tensors())).transpose()?;
         let views = matrices.as_ref().map_or_else(|| b.views(), |matrices| b.as_matrices(matrices).views());
-        self.description.settings.layouts =
-            (a.layout()?, a.layout_of_b(common_layout(&views), of_b));
+        self.description.settings.layouts = (a.layout()?, a.layout_of_b(common_layout(&views), of_b));
         Ok(())
     }
 

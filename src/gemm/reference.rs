@@ -123,7 +123,15 @@ fn of_product(plan: &Plan, given: &GivenRun<'_, '_>) -> Result<Reference, Error>
                 Arithmetic::Int8Activations => Activations::Int8,
                 _ => Activations::Exact,
             };
-            products.push(Product::of_weights(types, activations, extent, k, &a, numbers.weights(k, problem.n), groups)?);
+            products.push(Product::of_weights(
+                types,
+                activations,
+                extent,
+                k,
+                &a,
+                numbers.weights(k, problem.n),
+                groups,
+            )?);
             continue;
         }
         if let Some((patches, window)) = &patches {

@@ -9,6 +9,7 @@
 //! | [`tensor_expressions`] | how do I do the reductions and scans around products, without and with a schedule? |
 //! | [`from_mathematics`] | how do contractions of tensor expressions become products with fused epilogues? |
 //! | [`devices`] | where does it run, are results the same everywhere, how accurate are they? |
+//! | [`quantized_weights`] | how do I multiply weights of 4 or 8 bits with scales of groups? |
 //! | [`memory`] | how do slices, `Vec`s, ndarray, DLPack, safetensors and cudarc come in and go out without a copy? |
 //! | [`deployment`] | how do I ship a program whose kernels are compiled already? |
 //! | [`services`] | how do I see what happens, share plans among threads, and use CUDA graphs? |
@@ -27,6 +28,7 @@ pub mod from_mathematics;
 pub mod memory;
 pub mod performance;
 pub mod plans;
+pub mod quantized_weights;
 pub mod ranks;
 pub mod services;
 pub mod tensor_expressions;

@@ -37,6 +37,8 @@ mod packed;
 mod phases;
 mod picked;
 mod picked_sm90;
+mod quantized;
+mod quantized_refused;
 mod reducers;
 mod repack;
 mod scaled;

@@ -347,7 +347,7 @@ impl Multiplied {
         let extent = Extent { m, n, l: 1 };
         let array = |values, columns: usize| Array { values, offset: 0, strides: [0, columns as isize, 1] };
         let multiplication = match self.arithmetic {
-            Arithmetic::Exact => Multiplication::Exact,
+            Arithmetic::Exact | Arithmetic::Int8Activations => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
             Arithmetic::FastBf16 => Multiplication::FastBf16,
             Arithmetic::FastFp8 => Multiplication::FastFp8,

@@ -15,7 +15,8 @@ use super::method::WordType;
 use super::method::{Cpu, Method, MethodCase, MethodLayout};
 use super::patches::gather;
 use super::tile::{Extents, Tile};
-use super::weights::{WeightMemory, WeightView, WeightsTileMemory};
+use super::weights::memory::WeightMemory;
+use super::weights::view::WeightView;
 use crate::ElementType;
 use crate::exhaustion::{grow, resize};
 use crate::gemm::problem::WholePanels;
@@ -79,7 +80,7 @@ pub(super) struct BlockScales {
     pub(super) b: View,
 }
 
-/// What else is read than elements.
+/// The format of the operands, with the memory that it reads beside elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ProductFormat {
     /// Nothing.
@@ -215,7 +216,7 @@ impl Product<'_> {
         accumulators.resize_with(accumulators.len().max(accumulator + 1), OfAccumulator::default);
         let OfAccumulator { words, wide_tile } = &mut accumulators[accumulator];
         if let ProductFormat::Weights(weights) = &self.format {
-            let memory = WeightsTileMemory { of_weights: memory, words, panels: narrow };
+            let memory = (memory, words, narrow);
             // SAFETY: the caller's promise.
             return accumulated(to, narrow_tile, |to| unsafe { self.by_weights(weights, tile, memory, to) });
         }

@@ -1,5 +1,7 @@
 //! Why a tile can't be used.
 
+use crate::gemm::problem::Quantization;
+
 /// Why a tile can't be used.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
@@ -43,6 +45,14 @@ pub enum Misfit {
         tile: String,
         /// The number of accumulators.
         accumulators: usize,
+    },
+    /// It is not for quantised weights.
+    #[error("tile {tile} doesn't multiply weights of {format}: dequantise them")]
+    Weights {
+        /// The tile.
+        tile: String,
+        /// The format.
+        format: Quantization,
     },
     /// It needs too much shared memory.
     #[error("tile {tile} needs {needed} bytes of shared memory with this epilogue, and a block has {limit}")]

@@ -182,7 +182,10 @@ impl Problem {
         };
         let (b_batch, [b_k, n]) = of_b(0, first)?;
         if k != b_k {
-            return Err(Error::InnerExtents { a: a.shape().to_vec(), b: b_batch.into_iter().chain([b_k, n]).collect() });
+            return Err(Error::InnerExtents {
+                a: a.shape().to_vec(),
+                b: b_batch.into_iter().chain([b_k, n]).collect(),
+            });
         }
         if weights.is_none() {
             right.check_alike()?;

@@ -33,7 +33,7 @@ impl fmt::Display for Format {
         match self {
             Self::Plain => f.write_str("a plain tensor"),
             Self::Scaled => f.write_str("a tensor with block scales"),
-            Self::Quantized(quantization) => write!(f, "of {quantization}"),
+            Self::Quantized(quantization) => write!(f, "weights of {quantization}"),
         }
     }
 }

@@ -16,7 +16,9 @@ pub enum FormatError {
         given: ElementType,
     },
     /// A group of another length.
-    #[error("{given} codes share a scale; needed is a multiple of 16, as 32, 64 or 128, or all of K: leave `.group(…)` out")]
+    #[error(
+        "{given} codes share a scale; needed is a multiple of 16, as 32, 64 or 128, or all of K: leave `.group(…)` out"
+    )]
     Group {
         /// Its length.
         given: usize,
@@ -70,7 +72,9 @@ pub enum FormatError {
         depth: Option<usize>,
     },
     /// Scales or zero points of another shape.
-    #[error("the {what} of {format} have shape {given:?}; needed is {needed:?}: one for each column of B and group of K")]
+    #[error(
+        "the {what} of {format} have shape {given:?}; needed is {needed:?}: one for each column of B and group of K"
+    )]
     Shape {
         /// `scales` or `zero points`.
         what: &'static str,
@@ -88,13 +92,17 @@ pub enum FormatError {
         given: ElementType,
     },
     /// An A of another element type.
-    #[error("quantised weights are multiplied by an A of f32, bf16 or f16, and A holds {given}: convert it to one of these")]
+    #[error(
+        "quantised weights are multiplied by an A of f32, bf16 or f16, and A holds {given}: convert it to one of these"
+    )]
     Left {
         /// A's element type.
         given: ElementType,
     },
     /// A plan by element types that differ.
-    #[error("the element types are {a} and {b}, and quantised weights are multiplied as elements of A's type: give `.elements({a}, {a})`")]
+    #[error(
+        "the element types are {a} and {b}, and quantised weights are multiplied as elements of A's type: give `.elements({a}, {a})`"
+    )]
     Elements {
         /// A's element type.
         a: ElementType,
@@ -108,7 +116,9 @@ pub enum FormatError {
         given: Arithmetic,
     },
     /// 8-bit activations without quantised weights.
-    #[error("8-bit activations are for quantised weights, and B is a tensor of {given}: give `quantized(…)`, or leave `.arithmetic(…)` out")]
+    #[error(
+        "8-bit activations are for quantised weights, and B is a tensor of {given}: give `quantized(…)`, or leave `.arithmetic(…)` out"
+    )]
     NotQuantized {
         /// B's element type.
         given: ElementType,
@@ -118,9 +128,9 @@ pub enum FormatError {
     Alike {
         /// Which, from 1 on.
         place: usize,
-        /// What it is.
+        /// Its extents and format.
         given: String,
-        /// What the first one is.
+        /// The extents and format of the first one.
         needed: String,
     },
     /// A product that has no quantised weights.

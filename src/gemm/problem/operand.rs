@@ -15,9 +15,9 @@ use super::packed::Packed;
 use super::patches::Patches;
 use super::picked::Picked;
 use super::placing::Scattered;
+use super::quantized::Quantized;
 use super::reading::TensorReading;
 use super::scaled::Scaled;
-use super::quantized::Quantized;
 use super::sliding::Sliding;
 use super::weights::Weights;
 use crate::ElementType;
@@ -380,7 +380,7 @@ impl<'a> Right<'a> {
         &self.weights
     }
 
-    /// The tensors, one for each accumulator. Those of quantised weights hold their codes.
+    /// The tensors, one for each accumulator. Tensors of quantised weights hold codes.
     #[must_use]
     pub fn tensors(&self) -> &[&'a DeviceTensor] {
         &self.tensors

@@ -44,15 +44,15 @@ use crate::simd::lines::Lines;
 /// of K, in parts of 512, whatever the number of rows. A row of f32s or integers has the same bits in every batch.
 /// Other GEMMs read the copy, and are as fast as with the tensor.
 ///
-/// [Quantised](Quantized) weights are packed as they are, a code in 4 or 8 bits, and nothing else is kept: that is their
-/// own memory, with columns filled up to a multiple of 16, and K to one of 8 (of 4 if codes have 8 bits).
+/// [Quantised](Quantized) weights are packed as they are, a code in 4 or 8 bits, and nothing else is kept. Columns are
+/// filled up to a multiple of 16, and K to a multiple of 8 (of 4 if codes have 8 bits).
 #[derive(Clone)]
 pub struct Packed {
     pub(crate) contents: Contents,
     pub(crate) purpose: Purpose,
 }
 
-/// What was packed, and in which order.
+/// The packed operand, and its order.
 #[derive(Clone)]
 pub(crate) enum Contents {
     /// A copy of a tensor.
@@ -67,8 +67,8 @@ pub(crate) enum Contents {
 }
 
 impl Packed {
-    /// The copy of the tensor, with its shape, and contiguous along the same axis. Of quantised weights, the codes in the
-    /// device's order.
+    /// The copy of the tensor, with its shape, and contiguous along the same axis. For quantised weights,
+    /// these are the codes in the device's order.
     #[must_use]
     pub const fn tensor(&self) -> &DeviceTensor {
         match &self.contents {

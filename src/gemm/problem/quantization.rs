@@ -78,13 +78,13 @@ impl fmt::Display for CodeType {
     }
 }
 
-/// What is subtracted from codes.
+/// Zero points: numbers that are subtracted from codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ZeroPoints {
-    /// Nothing: codes are signed.
+    /// None: codes are signed.
     #[default]
     None,
-    /// The same from all codes.
+    /// One number for all codes.
     One(u8),
     /// A code for each group.
     Each,
@@ -115,7 +115,7 @@ pub struct Quantization {
     pub codes: CodeType,
     /// The element type of scales: f16, bf16 or f32.
     pub scales: ElementType,
-    /// What is subtracted from codes.
+    /// The zero points.
     pub zero_points: ZeroPoints,
     /// Codes along K that share a scale: a multiple of 16. `None`: all of K.
     pub group: Option<usize>,

@@ -77,11 +77,7 @@ enum GivenZeroPoints<'a> {
 
 /// Quantised weights with a scale for each column; see [`Quantized`].
 #[must_use]
-pub const fn quantized<'a>(
-    codes: CodeType,
-    tensor: &'a DeviceTensor,
-    scales: &'a DeviceTensor,
-) -> Quantized<'a> {
+pub const fn quantized<'a>(codes: CodeType, tensor: &'a DeviceTensor, scales: &'a DeviceTensor) -> Quantized<'a> {
     Quantized { codes, tensor, scales, zero_points: GivenZeroPoints::None, group: None, depth: None }
 }
 

@@ -1,5 +1,7 @@
 //! Checks an operand of quantised weights: all B are alike.
 
+use smallvec::SmallVec;
+
 use super::error::Error;
 use super::format::Formats;
 use super::format_error::FormatError;
@@ -22,12 +24,13 @@ impl Right<'_> {
     ///
     /// # Errors
     /// [`FormatError`].
-    pub(crate) fn weight_extents(&self) -> Result<Option<Vec<WeightExtents>>, FormatError> {
-        let all = self.weights().iter().map(Weights::extents).collect::<Result<Vec<_>, _>>()?;
+    pub(crate) fn weight_extents(&self) -> Result<Option<SmallVec<[WeightExtents; 2]>>, FormatError> {
+        let all = self.weights().iter().map(Weights::extents).collect::<Result<SmallVec<[_; 2]>, _>>()?;
         let Some(first) = all.first() else { return Ok(None) };
         if self.weights().len() != self.tensors().len() {
             // Some of the packed B are tensors.
-            let format = |place: usize| self.packed().get(place).map(|packed| packed.purpose.format).unwrap_or_default();
+            let format =
+                |place: usize| self.packed().get(place).map(|packed| packed.purpose.format).unwrap_or_default();
             let place = (1..self.packed().len()).find(|place| format(*place) != format(0)).unwrap_or_default();
             let (given, needed) = (format(place).to_string(), format(0).to_string());
             return Err(FormatError::Alike { place: place + 1, given, needed });
@@ -35,11 +38,13 @@ impl Right<'_> {
         let of = |weights: &Weights<'_>, extents: &WeightExtents| {
             format!("[{}, {}] of {}", extents.k, extents.n, weights.quantization())
         };
-        for (i, (weights, extents)) in self.weights().iter().zip(&all).enumerate().skip(1) {
+        let is_like = |x: &Weights<'_>, y: &WeightExtents| {
+            (x.quantization(), y.k, y.n) == (self.weights()[0].quantization(), first.k, first.n)
+        };
+        let mut others = self.weights().iter().zip(&all).enumerate();
+        if let Some((i, (weights, extents))) = others.find(|(_, (weights, extents))| !is_like(weights, extents)) {
             let (given, needed) = (of(weights, extents), of(&self.weights()[0], first));
-            if given != needed {
-                return Err(FormatError::Alike { place: i + 1, given, needed });
-            }
+            return Err(FormatError::Alike { place: i + 1, given, needed });
         }
         Ok(Some(all))
     }

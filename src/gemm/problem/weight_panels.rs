@@ -50,6 +50,9 @@ impl WeightPanels {
 impl fmt::Debug for WeightPanels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { quantization, extents, .. } = self;
-        f.debug_struct("WeightPanels").field("quantization", quantization).field("extents", extents).finish_non_exhaustive()
+        f.debug_struct("WeightPanels")
+            .field("quantization", quantization)
+            .field("extents", extents)
+            .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use crate::ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8};
 use crate::evt::reference::Multiplication;
 use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, Tree, TreeBuilder};
 use crate::gemm::kernel::{Finish, SplitK};
-use crate::gemm::problem::{Major, OperandLayout, PatchBoxes, Property};
+use crate::gemm::problem::{CodeType, Major, OperandLayout, PatchBoxes, Property, Quantization, ZeroPoints};
 use crate::gemm::{Builder, Candidate, Instruction, Tile, Window, gradient_patches, sm90};
 use crate::tuning::{MachineCode, Tuning};
 
@@ -294,6 +294,30 @@ fn divided() -> String {
         + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))
         + &row(std::iter::once("with rows that an index places (`gemm::Rows::scattered`)").chain(scattered))
         + &row(std::iter::once("of FP8 with block scales (`gemm::scaled`)").chain(scaled))
+        + &row(std::iter::once("of weights of 4 or 8 bits with scales of groups (`gemm::quantized`)")
+            .chain(quantised(Arithmetic::Exact)))
+        + &row(std::iter::once("of these weights with `Arithmetic::Int8Activations`")
+            .chain(quantised(Arithmetic::Int8Activations)))
+}
+
+/// Whether devices multiply quantised weights, all formats alike; checks that [`supports`] and plans agree.
+fn quantised(arithmetic: Arithmetic) -> [&'static str; 3] {
+    devices().map(|device| {
+        let taken = [F32, BF16, F16].into_iter().flat_map(|a| {
+            let formats = [(CodeType::Int4, ZeroPoints::None, Some(32)), (CodeType::Uint8, ZeroPoints::Each, None)];
+            formats.map(|(codes, zero_points, group)| (a, Quantization { codes, scales: F16, zero_points, group }))
+        });
+        let taken: Vec<bool> = taken
+            .map(|(a, format)| {
+                let said = supports(&device, Feature::Weights { a, format, arithmetic });
+                let planned = builder(&device, a, a).weights(format).arithmetic(arithmetic).choose();
+                assert_eq!(said.is_ok(), planned.is_ok(), "{format} on {device}: {planned:?}");
+                said.is_ok()
+            })
+            .collect();
+        assert!(taken.iter().all(|it| *it == taken[0]), "{device}: {taken:?}");
+        yes(taken[0])
+    })
 }
 
 /// A builder that is asked for a property.

@@ -2,12 +2,13 @@
 //!
 //! A group is summed without its scale: `scale · Σ a · (code - zero point)`.
 
-use super::lanes::{INTEGERS, Lanes, Level, OnLanes, at};
+use super::lanes::{INTEGERS, Lanes, OnLanes};
+use super::level::{Level, at};
 use super::rows::FloatRows;
-use super::{Panel, WeightView, pieces, runs, write};
+use super::view::{Panel, WeightView, pieces, runs, write};
 use crate::gemm::cpu::tile::Tile;
-use crate::gemm::problem::weight_values::{PANEL, WORDS, codes_of_word, place_in_word};
 use crate::gemm::problem::CodeType;
+use crate::gemm::problem::weight_values::{PANEL, WORDS, codes_of_word, place_in_word};
 
 impl WeightView {
     /// A tile of few rows.
@@ -45,11 +46,11 @@ impl Floats<'_> {
     unsafe fn all<L: Lanes, const BITS: usize>(self) {
         let Self { weights, tile, rows, to } = self;
         let mut sums = [[0.0; PANEL]; 8];
-        for (number, in_panel, column) in pieces(&tile.columns) {
-            let panel = weights.panel(tile.batch, number);
-            for run in runs(tile.rows.len(), L::ROWS) {
-                let (first, count) = (run.start, run.len());
-                let a = rows.row(first).as_ptr();
+        for run in runs(tile.rows.len(), L::ROWS) {
+            let (first, count) = (run.start, run.len());
+            let a = rows.row(first).as_ptr();
+            for (number, in_panel, column) in pieces(&tile.columns) {
+                let panel = weights.panel(tile.batch, number);
                 // SAFETY: the caller's promise; there are as many rows.
                 unsafe {
                     match count {

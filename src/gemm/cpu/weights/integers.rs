@@ -3,9 +3,10 @@
 //! A step is at most a block of A and a group of weights. Its sum is exact, below 2^24, and so is the part of the zero
 //! point: `scale · scale of the block · (Σ a · code - zero point · Σ a)`.
 
-use super::lanes::{Lanes, Level, OnLanes, at};
+use super::lanes::{Lanes, OnLanes};
+use super::level::{Level, at};
 use super::rows::IntegerRows;
-use super::{Panel, WeightView, pieces, runs, write};
+use super::view::{Panel, WeightView, pieces, runs, write};
 use crate::gemm::cpu::tile::Tile;
 use crate::gemm::problem::CodeType;
 use crate::gemm::problem::quantization::{ACTIVATION_BLOCK, STEP};
@@ -64,16 +65,17 @@ impl Integers<'_> {
         let Self { weights, tile, rows, to } = self;
         let mut sums = [[0.0; PANEL]; 8];
         let [codes, scales, steps] = rows.strides;
-        for (number, in_panel, column) in pieces(&tile.columns) {
-            let panel = weights.panel(tile.batch, number);
-            for run in runs(tile.rows.len(), L::ROWS) {
-                let (first, count) = (run.start, run.len());
-                let from = From {
-                    codes: rows.codes[first * codes..].as_ptr(),
-                    scales: rows.scales[first * scales..].as_ptr(),
-                    sums: rows.sums[first * steps..].as_ptr(),
-                    strides: rows.strides,
-                };
+        // The rows of a run stay in the nearest cache, and the tile's codes in the next.
+        for run in runs(tile.rows.len(), L::ROWS) {
+            let (first, count) = (run.start, run.len());
+            let from = From {
+                codes: rows.codes[first * codes..].as_ptr(),
+                scales: rows.scales[first * scales..].as_ptr(),
+                sums: rows.sums[first * steps..].as_ptr(),
+                strides: rows.strides,
+            };
+            for (number, in_panel, column) in pieces(&tile.columns) {
+                let panel = weights.panel(tile.batch, number);
                 // SAFETY: the caller's promise; there are as many rows.
                 unsafe {
                     match count {

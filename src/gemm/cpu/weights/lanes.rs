@@ -44,62 +44,11 @@ pub(super) trait Lanes {
 /// 2^23: an f32 from here on has the bits of an integer in its significand.
 pub(super) const INTEGERS: f32 = 8_388_608.0;
 
-/// The instructions that this CPU has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// With VNNI.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Level {
-    /// The best of them.
-    pub(super) fn of_this_cpu() -> Self {
-        Self::all().last().unwrap_or(Self::Portable)
-    }
-
-    /// All that this CPU has, the best at the end.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
-        #[cfg(target_arch = "x86_64")]
-        let others = {
-            macro_rules! has {
-                ($($name:tt)*) => { true $(&& is_x86_feature_detected!($name))* };
-            }
-            let avx2 = has!("avx2" "fma" "f16c");
-            let avx512 = avx2 && has!("avx512f" "avx512bw" "avx512vl" "avx512dq" "avx512vnni");
-            [avx2.then_some(Self::Avx2), avx512.then_some(Self::Avx512)]
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        let others: [Option<Self>; 0] = [];
-        std::iter::once(Self::Portable).chain(others.into_iter().flatten())
-    }
-}
-
 /// Work that is compiled for every level.
 pub(super) trait OnLanes {
     /// # Safety
     /// The CPU must have the instructions, and the conditions of the work. It must be `#[inline(always)]`.
     unsafe fn run<L: Lanes>(self);
-}
-
-/// Runs work with the instructions of a level.
-///
-/// # Safety
-/// The CPU must have them; the conditions of the work.
-pub(super) unsafe fn at<W: OnLanes>(level: Level, work: W) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match level {
-            Level::Portable => work.run::<Portable>(),
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => super::avx2::run(work),
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => super::avx512::run(work),
-        }
-    }
 }
 
 /// Arrays, for every CPU.
@@ -131,7 +80,8 @@ impl Lanes for Portable {
 
     #[inline(always)]
     unsafe fn halves(words: Each<u32>, are_high: bool) -> Each<u32> {
-        words.map(|word| word >> if are_high { 4 } else { 0 } & 0x0f0f_0f0f)
+        let by = if are_high { 4 } else { 0 };
+        words.map(|word| word >> by & 0x0f0f_0f0f)
     }
 
     #[inline(always)]

@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use half::bf16;
 
-use super::lanes::{INTEGERS, Lanes, Level, OnLanes, at};
+use super::lanes::{INTEGERS, Lanes, OnLanes};
+use super::level::{Level, at};
+use super::memory::Unpacked;
 use super::rows::FloatRows;
-use super::{Panel, WeightView, pieces};
+use super::view::{Panel, WeightView, pieces};
 use crate::ElementType;
 use crate::exhaustion::{grow, resize};
 use crate::gemm::cpu::element::View;
@@ -20,14 +22,6 @@ use crate::simd::{Vectorised, dispatch};
 
 /// Codes along K that are unpacked at a time. Words end with it.
 const DEEP: usize = 512;
-
-/// A part of a tile's weights, and the sums over it.
-#[derive(Debug, Default)]
-pub(super) struct Unpacked {
-    floats: Vec<f32>,
-    halves: Vec<bf16>,
-    sums: Vec<f32>,
-}
 
 type Memory<'a> = (&'a mut Unpacked, &'a mut FloatRows, &'a mut WordPanels, &'a mut PanelPair<f32>);
 

@@ -25,9 +25,7 @@ use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::model::selection::Request;
 use crate::gemm::problem::weight_panels::WeightPanels;
 use crate::gemm::problem::weights::Weights;
-use crate::gemm::problem::{
-    Arithmetic, Error, Knob, Left, MAX_EXTENT, Packed, Problem, Quantization, Right, Unpacked,
-};
+use crate::gemm::problem::{Arithmetic, Error, Knob, Left, MAX_EXTENT, Packed, Problem, Quantization, Right, Unpacked};
 use crate::gemm::run::groups::read_groups;
 use crate::gemm::run::picked::read_picked;
 use crate::gemm::run::scattered::Placed;

@@ -155,6 +155,9 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     if !tile.has_room(accumulators, instruction, workload.b.major) {
         return Err(Misfit::Accumulators { tile: tile.to_string(), accumulators });
     }
+    if let Some(format) = workload.problem.formats.quantization() {
+        return Err(Misfit::Weights { tile: tile.to_string(), format });
+    }
     if workload.problem.formats.are_scaled() && !tile.takes_scales(accumulators) {
         return Err(Misfit::Scales { tile: tile.to_string(), accumulators });
     }

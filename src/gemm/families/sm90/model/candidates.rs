@@ -29,7 +29,8 @@ pub fn candidates(
 ) -> Vec<Candidate> {
     let in_groups = takes_groups(w.problem.reading.grouping(), w.a.major, w.b.major);
     let (a_along_m, b_along_n) = w.instruction.takes_mn_major();
-    if !takes(a_along_m, w.a) || !takes(b_along_n, w.b) || !in_groups {
+    let has_codes = w.problem.formats.quantization().is_some();
+    if !takes(a_along_m, w.a) || !takes(b_along_n, w.b) || !in_groups || has_codes {
         return Vec::new();
     }
     let mut all = Vec::new();
