@@ -1,10 +1,15 @@
 //! The instructions that a CPU has for products with codes.
 
+#[cfg(target_arch = "x86_64")]
+use epilogue_runtime::CpuLevel;
+
 use super::lanes::{OnLanes, Portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
+#[cfg(target_arch = "x86_64")]
+use crate::level;
 
-/// The instructions that this CPU has.
+/// The instructions that a thread's [level](crate::level) has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Portable,
@@ -17,20 +22,17 @@ pub(super) enum Level {
 
 impl Level {
     /// The best of them.
-    pub(super) fn of_this_cpu() -> Self {
+    pub(super) fn of_this_thread() -> Self {
         Self::all().last().unwrap_or(Self::Portable)
     }
 
-    /// All that this CPU has, the best at the end.
+    /// All that the thread's level has, the best at the end.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
         let others = {
-            macro_rules! has {
-                ($($name:tt)*) => { true $(&& is_x86_feature_detected!($name))* };
-            }
-            let avx2 = has!("avx2" "fma" "f16c");
-            let avx512 = avx2 && has!("avx512f" "avx512bw" "avx512vl" "avx512dq" "avx512vnni");
-            [avx2.then_some(Self::Avx2), avx512.then_some(Self::Avx512)]
+            let level = level::current();
+            let avx512 = level >= CpuLevel::Avx512 && is_x86_feature_detected!("avx512vnni");
+            [(level >= CpuLevel::Avx2).then_some(Self::Avx2), avx512.then_some(Self::Avx512)]
         };
         #[cfg(not(target_arch = "x86_64"))]
         let others: [Option<Self>; 0] = [];

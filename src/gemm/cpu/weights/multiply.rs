@@ -31,7 +31,7 @@ impl Product<'_> {
             return;
         }
         let WeightMemory { floats, integers, unpacked } = memory;
-        let (level, rows) = (Level::of_this_cpu(), tile.rows.len());
+        let (level, rows) = (Level::of_this_thread(), tile.rows.len());
         // SAFETY: the caller's promise.
         unsafe {
             match weights.activations {
