@@ -10,6 +10,7 @@
 //! | [`from_mathematics`] | how do contractions of tensor expressions become products with fused epilogues? |
 //! | [`devices`] | where does it run, are results the same everywhere, how accurate are they? |
 //! | [`memory`] | how do slices, `Vec`s, ndarray, DLPack, safetensors and cudarc come in and go out without a copy? |
+//! | [`quantised_checkpoints`] | how do I read GGUF, GPTQ, AWQ and other quantised weights, and quantise values? |
 //! | [`deployment`] | how do I ship a program whose kernels are compiled already? |
 //! | [`services`] | how do I see what happens, share plans among threads, and use CUDA graphs? |
 //! | [`ranks`] | how do I divide a layer among GPUs, and test that without any? |
@@ -27,6 +28,7 @@ pub mod from_mathematics;
 pub mod memory;
 pub mod performance;
 pub mod plans;
+pub mod quantised_checkpoints;
 pub mod ranks;
 pub mod services;
 pub mod tensor_expressions;
