@@ -80,6 +80,6 @@
 //! # Ok::<(), epilogue::runtime::FormatError>(())
 //! ```
 //!
-//! In tensor expressions, [`te::ops::quantize`](crate::te::ops::quantize) and
-//! [`dequantize`](crate::te::ops::dequantize) compute codes with f32 scales, by the rules of
+//! In tensor expressions, [`te::ops::quantize`](crate::te::ops::quantize()) and
+//! [`dequantize`](crate::te::ops::dequantize()) compute codes with f32 scales, by the rules of
 //! [`F32Scaled`](crate::runtime::formats::F32Scaled), on every device.

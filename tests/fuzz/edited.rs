@@ -151,12 +151,12 @@ fn bundles() {
 
 #[test]
 fn gguf_files() {
-    on_a_usual_stack(Target::Gguf, 4000);
+    on_a_usual_stack(Target::Gguf, 2000);
 }
 
 #[test]
 fn checkpoints() {
-    on_a_usual_stack(Target::Checkpoint, 4000);
+    on_a_usual_stack(Target::Checkpoint, 2000);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Quantised weights of checkpoints, read into one form: [`IntegerWeights`].
+//! Quantised weights of checkpoints, read into one form: [`IntegerWeights`](crate::formats::IntegerWeights).
 //!
 //! | layout | who writes it | tensors of a layer |
 //! |---|---|---|
@@ -48,6 +48,3 @@ pub use compressed_tensors::CompressedTensors;
 pub use gptq::{ActOrder, Gptq, GptqVersion};
 pub use source::{StoredTensor, TensorSource};
 pub use torchao::Torchao;
-
-#[allow(unused_imports, reason = "named in the documentation")]
-use crate::formats::IntegerWeights;
