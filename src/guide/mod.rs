@@ -11,6 +11,7 @@
 //! | [`devices`] | where does it run, are results the same everywhere, how accurate are they? |
 //! | [`quantized_weights`] | how do I multiply weights of 4 or 8 bits with scales of groups? |
 //! | [`memory`] | how do slices, `Vec`s, ndarray, DLPack, safetensors and cudarc come in and go out without a copy? |
+//! | [`quantized_checkpoints`] | how do I read GGUF, GPTQ, AWQ and other quantised weights, and quantise values? |
 //! | [`deployment`] | how do I ship a program whose kernels are compiled already? |
 //! | [`services`] | how do I see what happens, share plans among threads, and use CUDA graphs? |
 //! | [`ranks`] | how do I divide a layer among GPUs, and test that without any? |
@@ -28,6 +29,7 @@ pub mod from_mathematics;
 pub mod memory;
 pub mod performance;
 pub mod plans;
+pub mod quantized_checkpoints;
 pub mod quantized_weights;
 pub mod ranks;
 pub mod services;

@@ -40,6 +40,7 @@
 //! | scans | `cumsum`, `cumprod`, `linear_recurrence`, `selective_scan`, `selective_scan_output` |
 //! | products | `matmul`, `linear`, `einsum`, `conv1d`, `conv2d`, `conv3d` (direct, not on tensor cores) |
 //! | one step | `lstm_cell`, `gru_cell` |
+//! | few bits | `quantize`, `dequantize`: codes of 8 bits with f32 scales of rows or blocks |
 //!
 //! Reductions take the [`Dimensions`](crate::te::ops::Dimensions) that they reduce. `cumsum` and `cumprod` take a
 //! dimension, or a [`Running`](crate::te::ops::Running): exclusive, from the end, or over all elements. Convolutions take

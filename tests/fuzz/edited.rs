@@ -150,6 +150,16 @@ fn bundles() {
 }
 
 #[test]
+fn gguf_files() {
+    on_a_usual_stack(Target::Gguf, 2000);
+}
+
+#[test]
+fn checkpoints() {
+    on_a_usual_stack(Target::Checkpoint, 2000);
+}
+
+#[test]
 fn macro_input() {
     on_a_usual_stack(Target::Macros, 3000);
 }

@@ -43,8 +43,8 @@ pub enum FormatError {
     },
     /// A block whose scale is too large for its type.
     #[error(
-        "block {block} has the value {largest}, which needs a scale of {scale}, and {format} holds its scale as {held}, up \
-         to {most}: divide the tensor by a power of two first"
+        "block {block} has the value {largest}, which needs a scale of {scale}, and {format} holds its scale as {held}: \
+         divide the tensor by a power of two first"
     )]
     Scale {
         /// The format.
@@ -55,10 +55,8 @@ pub enum FormatError {
         largest: String,
         /// The needed scale.
         scale: String,
-        /// The type of the scale.
+        /// The type of the scale, with its largest value.
         held: &'static str,
-        /// Its largest value.
-        most: String,
     },
     /// A scale of a whole tensor that no value can be divided by.
     #[error("the scale of the tensor is {given}: it must be finite and at least 2^-120")]
@@ -108,7 +106,9 @@ pub enum FormatError {
         columns: usize,
     },
     /// A shape that the codes, scales or zero points of a matrix don't have.
-    #[error("{given} {part} were given, and a matrix of {rows} rows and {columns} columns in groups of {group} has {needed}")]
+    #[error(
+        "{given} {part} were given, and a matrix of {rows} rows and {columns} columns in groups of {group} has {needed}"
+    )]
     Count {
         /// `codes`, `scales`, …
         part: &'static str,
@@ -158,7 +158,7 @@ pub enum GgufError {
     /// The file ends too early.
     #[error("the GGUF file ends at byte {length}, and {what} at byte {at} needs {needed} bytes: get the whole file")]
     Truncated {
-        /// What was being read.
+        /// The part that was being read.
         what: String,
         /// Where it begins.
         at: usize,
@@ -210,7 +210,9 @@ pub enum CheckpointError {
         advice: &'static str,
     },
     /// A tensor of another element type.
-    #[error("tensor `{name}` holds {given}, and {layout} weights have {needed} there: check which layout the checkpoint has")]
+    #[error(
+        "tensor `{name}` holds {given}, and {layout} weights have {needed} there: check which layout the checkpoint has"
+    )]
     ElementType {
         /// The tensor.
         name: String,
@@ -222,7 +224,9 @@ pub enum CheckpointError {
         needed: &'static str,
     },
     /// A tensor of another shape.
-    #[error("tensor `{name}` has shape {given:?}, and {layout} weights have {needed} there: check layout, bits and group")]
+    #[error(
+        "tensor `{name}` has shape {given:?}, and {layout} weights have {needed} there: check layout, bits and group"
+    )]
     Shape {
         /// The tensor.
         name: String,
@@ -289,7 +293,7 @@ pub enum CheckpointError {
         name: String,
         /// Its index in the tensor.
         index: usize,
-        /// What is stored.
+        /// The stored value.
         given: String,
         /// Why that is refused, and what to do.
         reason: &'static str,
@@ -315,7 +319,7 @@ pub enum CheckpointError {
     Format {
         /// The layer.
         name: String,
-        /// What is wrong with them.
+        /// The part that is wrong.
         source: FormatError,
     },
 }

@@ -1,7 +1,5 @@
 //! Codes of a byte, with an f32 for each block or row.
 
-use half::f16;
-
 use super::mx::fill;
 use super::sealed::{Decode, Encode};
 use super::{BlockFormat, SmallFloat, largest_magnitude, require_finite};
@@ -145,17 +143,4 @@ impl Encode for F32Scaled {
         }
         Ok(())
     }
-}
-
-/// A scale as the f16 that ggml's blocks hold.
-///
-/// # Errors
-/// [`FormatError::Scale`] if it is too large for f16.
-pub(super) fn f16_scale(format: &'static str, block: usize, largest: f32, scale: f32) -> Result<f16, FormatError> {
-    let half = f16::from_f32(scale);
-    if half.is_finite() {
-        return Ok(half);
-    }
-    let (largest, scale) = (largest.to_string(), scale.to_string());
-    Err(FormatError::Scale { format, block, largest, scale, held: "f16", most: f16::MAX.to_string() })
 }

@@ -5,14 +5,13 @@
 
 use half::f16;
 
-use super::f32_scaled::f16_scale;
 use super::mx::{fill, ue8m0};
 use super::sealed::{Decode, Encode};
 use super::{BlockFormat, SmallFloat, largest_magnitude, require_finite};
 use crate::error::formats::FormatError;
 
 /// Declares a format without settings.
-macro_rules! format {
+macro_rules! blocks {
     ($($(#[$doc:meta])* $name:ident: $text:literal, $len:literal values, $bytes:literal bytes;)*) => {$(
         $(#[$doc])*
         #[allow(non_camel_case_types, reason = "named as in ggml")]
@@ -39,7 +38,7 @@ macro_rules! format {
     )*};
 }
 
-format! {
+blocks! {
     /// 32 codes `q` of 4 bits and an f16 `d`: values are `d (q - 8)`.
     ///
     /// **Encoding** is ggml's: `d` is the value of largest magnitude divided by -8; codes are rounded in f32 with the
@@ -56,7 +55,7 @@ format! {
     /// **Encoding** is ggml's: `d` is the largest magnitude divided by 127; codes are rounded in f32 with the unrounded
     /// `d`, halves away from 0. NaN, infinities, and blocks whose `d` exceeds f16 are refused.
     Q8_0: "Q8_0", 32 values, 34 bytes;
-    /// 256 codes `q` of 4 bits, f16 `d` and `m`, and for each 32 values a scale `s` and a minimum `n` of 6 bits: values
+    /// 256 codes `q` of 4 bits, with f16 `d` and `m`. Each 32 values have a scale `s` and a minimum `n` of 6 bits. Values
     /// are `d s q - m n`.
     Q4_K: "Q4_K", 256 values, 144 bytes;
     /// As [`Q4_K`], with codes of 5 bits.
@@ -176,6 +175,19 @@ impl Decode for GgmlMxfp4 {
         let scale = ue8m0(block[0]);
         fill(values, halves(&block[1..]).map(|code| SmallFloat::E2M1.decode(code) * scale));
     }
+}
+
+/// A scale as the f16 that ggml's blocks hold.
+///
+/// # Errors
+/// [`FormatError::Scale`] if it is too large for f16.
+fn f16_scale(format: &'static str, block: usize, largest: f32, scale: f32) -> Result<f16, FormatError> {
+    let half = f16::from_f32(scale);
+    if half.is_finite() {
+        return Ok(half);
+    }
+    let (largest, scale) = (largest.to_string(), scale.to_string());
+    Err(FormatError::Scale { format, block, largest, scale, held: "f16, up to 65504" })
 }
 
 /// 1 / d as ggml uses it: 0 for blocks of zeros.

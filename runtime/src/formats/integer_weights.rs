@@ -129,7 +129,7 @@ impl IntegerWeights {
         Ok(Self { shape, bits, group, codes, scales, zeros, permutation: None })
     }
 
-    /// The same weights, whose column `j` is input feature `permutation[j]`.
+    /// These weights, whose column `j` is input feature `permutation[j]`.
     ///
     /// # Errors
     /// [`FormatError::Permutation`] unless it names every column once.

@@ -15,8 +15,9 @@
 //! | [`Nvfp4`] | 16 | e2m1 | ue4m3, and an f32 of the tensor | 4.5 |
 //! | [`F32Scaled`] | any, also a row | i8, e4m3, e5m2 | f32 | 8 + 32/block |
 //!
-//! [`BlockFormat`] decodes each of them, and [`EncodeBlocks`] encodes all but [`Q5_0`], the K formats and [`GgmlMxfp4`]. Scales of MX and NVFP4 go to tensor cores in another order: [`scale_layout`]. Weights with integer zero points,
-//! as checkpoints have them, are [`IntegerWeights`].
+//! [`BlockFormat`] decodes each of them, and [`EncodeBlocks`] encodes all but [`Q5_0`], the K formats and [`GgmlMxfp4`].
+//! Scales of MX and NVFP4 go to tensor cores in another order: [`scale_layout`]. Weights with integer zero points, as
+//! checkpoints have them, are [`IntegerWeights`].
 //!
 //! ```
 //! use epilogue_runtime::formats::{BlockFormat, EncodeBlocks, Mx, Q8_0, ScaleMode};
@@ -104,7 +105,7 @@ pub trait BlockFormat: Decode + fmt::Debug + Send + Sync {
         Ok(values)
     }
 
-    /// The same, into values of the caller's.
+    /// Decodes into values of the caller's.
     ///
     /// # Errors
     /// [`FormatError::Bytes`]; [`FormatError::Ragged`] for values that are no whole blocks. Nothing is written then.

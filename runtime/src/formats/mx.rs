@@ -58,10 +58,7 @@ impl ScaleMode {
                 (exponent(bits) + i32::from(bits & ((1 << MANTISSA) - 1) > above)).min(127)
             }
         };
-        // Within 0 and 254.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let byte = (exponent + 127).clamp(0, 254) as u8;
-        byte
+        u8::try_from((exponent + 127).clamp(0, 254)).unwrap_or(254)
     }
 }
 

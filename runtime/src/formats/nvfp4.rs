@@ -10,8 +10,8 @@ use crate::error::formats::FormatError;
 /// Two codes are in a byte, the even one in its lower half. A value is `code * (tensor scale * block scale)`, the product
 /// in brackets rounded to f32, as in torchao.
 ///
-/// **Encoding**: the block's scale is its largest magnitude, divided by 6 and by the tensor's scale, at least 2^-6 and at
-/// most 448, rounded to the nearest e4m3. A code is the nearest value to `x * (1 / tensor scale / block scale)`, ties to
+/// **Encoding**: the block's scale is its largest magnitude, divided by 6 and by the tensor's scale. It is at least 2^-6
+/// and at most 448, and is rounded to the nearest e4m3. A code is the nearest value to `x * (1 / tensor scale / block scale)`, ties to
 /// even, at most 6. All steps are in f32, so the bits are those of torchao's `nvfp4_quantize`. Values above
 /// `6 * 448 * tensor scale` are cut off, infinities too. NaN gives the block the scale NaN.
 ///

@@ -31,6 +31,7 @@ mod indexing;
 mod normalise;
 mod pooling;
 mod products;
+mod quantize;
 mod reductions;
 mod scans;
 
@@ -44,6 +45,7 @@ pub use indexing::{Padding, gather, one_hot, pad, take_along};
 pub use normalise::{cross_entropy, layer_norm, log_softmax, rms_norm, softmax};
 pub use pooling::{Pooling, average_pool, max_pool};
 pub use products::{linear, matmul};
+pub use quantize::{dequantize, quantize};
 pub use reductions::{all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, sum_as, var};
 pub use scans::{
     Running, cummax, cummax_with_indices, cummin, cummin_with_indices, cumprod, cumsum, linear_recurrence,

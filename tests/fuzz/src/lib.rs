@@ -1,4 +1,5 @@
-//! Readers of text from outside: PTX, saved schedules, files of compiled kernels, the macros' input. Whatever stands in
+//! Readers of what comes from outside: PTX, saved schedules, files of compiled kernels or of weights, the macros' input.
+//! Whatever stands in
 //! it, it is accepted or refused; it never makes the process panic, overflow its stack, or hang.
 //!
 //! Each [`Target`] is one reader, with texts that it accepts to begin with. Two programs feed the readers: `edited.rs`,
@@ -16,13 +17,17 @@ pub enum Target {
     Schedule,
     /// Files of compiled kernels. The hash of the index is corrected, so that what lies behind it is reached.
     Bundle,
+    /// GGUF files, with their metadata and the values of their tensors.
+    Gguf,
+    /// Safetensors files with quantised layers of every layout.
+    Checkpoint,
     /// The tokens of functions under `#[epilogue]` and `#[elementwise]`, and of closures in `epilogue!`.
     Macros,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Self; 4] = [Self::Ptx, Self::Schedule, Self::Bundle, Self::Macros];
+    pub const ALL: [Self; 6] = [Self::Ptx, Self::Schedule, Self::Bundle, Self::Gguf, Self::Checkpoint, Self::Macros];
 
     /// Its name in lower case, as the fuzzer's folders have it.
     #[must_use]
@@ -31,6 +36,8 @@ impl Target {
             Self::Ptx => "ptx",
             Self::Schedule => "schedule",
             Self::Bundle => "bundle",
+            Self::Gguf => "gguf",
+            Self::Checkpoint => "checkpoint",
             Self::Macros => "macros",
         }
     }
@@ -45,6 +52,8 @@ impl Target {
             Self::Ptx => readers::ptx(input),
             Self::Schedule => readers::schedule(input),
             Self::Bundle => readers::bundle(input),
+            Self::Gguf => readers::gguf(input),
+            Self::Checkpoint => readers::checkpoint(input),
             Self::Macros => readers::macros(input),
         }
     }
@@ -59,6 +68,8 @@ impl Target {
             Self::Ptx => seeds::ptx(),
             Self::Schedule => seeds::schedules(),
             Self::Bundle => seeds::bundles(),
+            Self::Gguf => seeds::gguf(),
+            Self::Checkpoint => seeds::checkpoints(),
             Self::Macros => seeds::macros(),
         }
     }

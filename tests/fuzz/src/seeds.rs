@@ -6,6 +6,8 @@ use epilogue::te::{self, Expr, Schedule, TeError, Tensor};
 use epilogue_runtime::bundle::Builder;
 use epilogue_runtime::{Arch, CacheKey, Source, testing};
 use ptx_vm_conformance::cases;
+use safetensors::SafeTensors;
+use safetensors::tensor::TensorView;
 
 /// One kernel of each instruction that ptx-vm is tested on.
 pub(crate) fn ptx() -> Vec<Vec<u8>> {
@@ -107,3 +109,69 @@ const FUNCTIONS: [&str; 7] = [
     "|accum, bias: RowVector| { let d = relu(accum + bias); d }",
     "|accum: Accum, scale: Scalar| { let d = accum * scale; let most = reduction_op(abs(d), Row, Max); (d, most) }",
 ];
+
+/// A file of pip's `gguf`, and a short one, in which most edits meet the header.
+pub(crate) fn gguf() -> Vec<Vec<u8>> {
+    let small = include_bytes!("../../golden/formats/small.gguf");
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let longs = |longs: &[u64]| longs.iter().flat_map(|long| long.to_le_bytes()).collect::<Vec<u8>>();
+    let mut short = [
+        &b"GGUF"[..],
+        &words(&[3]),
+        &longs(&[3, 5]),
+        // Text, an alignment, an array of numbers, one of text, and arrays in one.
+        &text("general.architecture"),
+        &words(&[8]),
+        &text("llama"),
+        &text("general.alignment"),
+        &words(&[4, 32]),
+        &text("a"),
+        &words(&[9, 0]),
+        &longs(&[2]),
+        &[1, 2],
+        &text("b"),
+        &words(&[9, 8]),
+        &longs(&[2]),
+        &text("x"),
+        &text(""),
+        &text("c"),
+        &words(&[9, 9]),
+        &longs(&[1]),
+        &words(&[7]),
+        &longs(&[1]),
+        &[1],
+        // Tensors of f32, Q8_0 and Q4_K.
+        &text("p"),
+        &words(&[2]),
+        &longs(&[2, 2]),
+        &words(&[0]),
+        &longs(&[0]),
+        &text("q"),
+        &words(&[1]),
+        &longs(&[32]),
+        &words(&[8]),
+        &longs(&[32]),
+        &text("r"),
+        &words(&[1]),
+        &longs(&[256]),
+        &words(&[12]),
+        &longs(&[96]),
+    ]
+    .concat();
+    short.resize(short.len().next_multiple_of(32) + 240, 7);
+    vec![short.clone(), short, small.to_vec()]
+}
+
+/// Each layer of `checkpoints.safetensors` in a file of its own.
+pub(crate) fn checkpoints() -> Vec<Vec<u8>> {
+    let bytes = include_bytes!("../../golden/formats/checkpoints.safetensors");
+    let file = SafeTensors::deserialize(bytes).expect("a safetensors file");
+    let names = file.names();
+    let layers = names.iter().filter_map(|name| name.strip_suffix("values"));
+    let of_layer = |layer: &str| -> Vec<(String, TensorView<'_>)> {
+        let own = file.iter().filter(|(name, _)| name.starts_with(layer) && !name.ends_with("values"));
+        own.map(|(name, view)| (name.to_owned(), view)).collect()
+    };
+    layers.map(|layer| safetensors::serialize(of_layer(layer), None).expect("a safetensors file")).collect()
+}

@@ -11,6 +11,7 @@ mod images;
 mod indexing;
 mod products;
 mod products_refused;
+mod quantize;
 mod reductions;
 mod running;
 mod scans;

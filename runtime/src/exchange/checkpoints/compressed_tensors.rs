@@ -8,7 +8,7 @@ use crate::formats::IntegerWeights;
 const LAYOUT: &str = "compressed-tensors";
 
 /// Weights of the format "pack-quantized" with 4 or 8 bits: words have codes of neighbours along K, the first in the
-/// lowest bits, and codes are numbers without a sign (the signed number plus `2^(bits - 1)`).
+/// lowest bits. Codes are numbers without a sign: the signed number plus `2^(bits - 1)`.
 ///
 /// Zero points are read if there are some. Other strategies than "group" and "channel", and `weight_g_idx` whose groups
 /// are not sorted, are refused.
@@ -42,7 +42,8 @@ impl CompressedTensors {
         };
         // K in the last word.
         let Some(k) = k.filter(|k| k.div_ceil(per_word) == words) else {
-            let needed = format!("[N, ⌈K·bits/32⌉] for the N and K of `weight_shape`, which are {:?}", shape.integers());
+            let needed =
+                format!("[N, ⌈K·bits/32⌉] for the N and K of `weight_shape`, which are {:?}", shape.integers());
             return Err(packed.misshapen(needed));
         };
         let (group, groups) = layer.groups(k, self.group)?;

@@ -16,7 +16,7 @@ pub enum GptqVersion {
     V2,
 }
 
-/// What happens to an act-order (`desc_act`) whose groups are not sorted along K.
+/// Act-orders (`desc_act`) whose groups are not sorted along K are refused, or sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ActOrder {
     /// It is refused ([`CheckpointError::ActOrder`]).
@@ -39,7 +39,7 @@ pub struct Gptq {
     pub group: Option<usize>,
     /// The version.
     pub version: GptqVersion,
-    /// What to do with groups that are not sorted.
+    /// Groups that are not sorted: refused, or sorted.
     pub act_order: ActOrder,
 }
 
@@ -83,9 +83,9 @@ impl Gptq {
         let made = layer.weights([n, k], bits, group, codes, scales, Some(zeros))?;
         match order {
             None => Ok(made),
-            Some(order) => made
-                .permuted(order)
-                .map_err(|source| CheckpointError::Format { name: layer.name.to_owned(), source }),
+            Some(order) => {
+                made.permuted(order).map_err(|source| CheckpointError::Format { name: layer.name.to_owned(), source })
+            }
         }
     }
 
@@ -104,9 +104,8 @@ impl Gptq {
         let mut order: Vec<u32> = (0..u32::try_from(of.len()).map_err(too_many)?).collect();
         // Stable: input features of a group keep their order.
         order.sort_by_key(|feature| of[*feature as usize]);
-        let uneven = order.iter().enumerate().find(|(at, feature)| {
-            usize::try_from(of[**feature as usize]) != Ok(at / group)
-        });
+        let uneven =
+            order.iter().enumerate().find(|(at, feature)| usize::try_from(of[**feature as usize]) != Ok(at / group));
         if let Some((_, feature)) = uneven {
             let index = of[*feature as usize];
             let given = of.iter().filter(|own| **own == index).count();

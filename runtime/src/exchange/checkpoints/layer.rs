@@ -30,10 +30,8 @@ pub(super) const I32: Types = Types(&[ElementType::I32, ElementType::U32], "i32"
 pub(super) const BYTES: Types = Types(&[ElementType::I8, ElementType::U8], "i8");
 pub(super) const INTEGERS: Types = Types(&[ElementType::I32, ElementType::I64], "i32 or i64");
 pub(super) const SCALES: Types = Types(&[ElementType::F16, ElementType::BF16, ElementType::F32], "f16, bf16 or f32");
-pub(super) const ZEROS: Types = Types(
-    &[ElementType::I8, ElementType::F16, ElementType::BF16, ElementType::F32],
-    "i8 or the type of the scales",
-);
+pub(super) const ZEROS: Types =
+    Types(&[ElementType::I8, ElementType::F16, ElementType::BF16, ElementType::F32], "i8 or the type of the scales");
 
 impl<'a, S: TensorSource + ?Sized> Layer<'a, S> {
     pub(super) const fn new(source: &'a S, name: &'a str, layout: &'static str) -> Self {
@@ -52,7 +50,7 @@ impl<'a, S: TensorSource + ?Sized> Layer<'a, S> {
         })
     }
 
-    /// The same; `None` if there is none.
+    /// The tensor with this ending of its name; `None` if there is none.
     ///
     /// # Errors
     /// [`CheckpointError::ElementType`]; [`CheckpointError::Shape`] if its bytes are not those of its shape.

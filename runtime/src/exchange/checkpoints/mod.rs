@@ -1,4 +1,4 @@
-//! Quantised weights of checkpoints, read into one form: [`IntegerWeights`].
+//! Quantised weights of checkpoints, read into one form: [`IntegerWeights`](crate::formats::IntegerWeights).
 //!
 //! | layout | who writes it | tensors of a layer |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //! `quantization_config`; a group of `None` (there -1) is the whole K. Tensors come from a [`TensorSource`]: a safetensors
 //! file, a slice of them (shards), or a map of your own.
 //!
-//! Every tensor's type and shape is checked. Memory is that of the tensors which are there. What has more than one meaning is refused: a
-//! zero point that kernels read differently, an act-order whose groups are not sorted, scales that are NaN or infinite.
+//! Every tensor's type and shape is checked, and memory grows with the tensors that are there. Refused are zero points that
+//! kernels read differently, act-orders whose groups are not sorted, and scales that are NaN or infinite.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -48,6 +48,3 @@ pub use compressed_tensors::CompressedTensors;
 pub use gptq::{ActOrder, Gptq, GptqVersion};
 pub use source::{StoredTensor, TensorSource};
 pub use torchao::Torchao;
-
-#[allow(unused_imports, reason = "named in the documentation")]
-use crate::formats::IntegerWeights;

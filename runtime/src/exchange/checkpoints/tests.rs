@@ -73,8 +73,13 @@ fn an_act_order_is_refused_or_sorted() {
     assert!(refused.to_string().contains("read it with `ActOrder::Permute`"));
     let weights = Gptq { act_order: ActOrder::Permute, ..V2 }.read(&file, "gptq.act_order").unwrap();
     let order = weights.permutation().unwrap();
-    let of: Vec<i32> = file.tensor("gptq.act_order.g_idx").unwrap().data().chunks_exact(4)
-        .map(|x| i32::from_le_bytes(x.try_into().unwrap())).collect();
+    let of: Vec<i32> = file
+        .tensor("gptq.act_order.g_idx")
+        .unwrap()
+        .data()
+        .chunks_exact(4)
+        .map(|x| i32::from_le_bytes(x.try_into().unwrap()))
+        .collect();
     for (column, feature) in order.iter().enumerate() {
         assert_eq!(of[*feature as usize] as usize, column / 32);
     }
@@ -116,9 +121,9 @@ impl Parts {
             (*element, shape.clone(), bytes.clone())
         };
         let all: Vec<_> = self.0.iter().map(|(name, part)| (name.as_str(), stored(part))).collect();
-        let map = all.iter().map(|(name, (element, shape, bytes))| {
-            (*name, StoredTensor::new(*element, shape.clone(), bytes))
-        });
+        let map = all
+            .iter()
+            .map(|(name, (element, shape, bytes))| (*name, StoredTensor::new(*element, shape.clone(), bytes)));
         read(&map.collect())
     }
 }
@@ -195,9 +200,8 @@ fn other_layouts_that_cannot_be_are_refused() {
     let zero = good.with("awq.scales", |part| part.2.fill(0));
     assert!(awq(&zero, Some(32)).unwrap().decode().iter().all(|x| *x == 0.0));
 
-    let compressed = |parts: &Parts, bits, group| {
-        parts.read(|all| CompressedTensors { bits, group }.read(all, "ct.asym"))
-    };
+    let compressed =
+        |parts: &Parts, bits, group| parts.read(|all| CompressedTensors { bits, group }.read(all, "ct.asym"));
     let good = Parts::of("ct.asym");
     assert!(compressed(&good, 4, Some(20)).is_ok());
     assert!(matches!(compressed(&good, 3, Some(20)), Err(CheckpointError::Bits { .. })));
@@ -222,9 +226,7 @@ fn other_layouts_that_cannot_be_are_refused() {
     assert!(matches!(int4(&float_zero), Err(CheckpointError::ZeroPoint { index: 2, .. })));
     let minus_zero = Parts::of("ao.int4").with("ao.int4._weight_zero_point", |part| part.2[5] = 0x80);
     assert!(int4(&minus_zero).is_ok());
-    let unpacked = |parts: &Parts| {
-        parts.read(|all| Torchao::IntxUnpacked { bits: 4 }.read(all, "ao.intx4", Some(32)))
-    };
+    let unpacked = |parts: &Parts| parts.read(|all| Torchao::IntxUnpacked { bits: 4 }.read(all, "ao.intx4", Some(32)));
     for (byte, is_code) in [(7i8, true), (-8, true), (8, false), (-9, false)] {
         let code = Parts::of("ao.intx4").with("ao.intx4._weight_qdata", |part| part.2[7] = byte.cast_unsigned());
         match unpacked(&code) {
@@ -254,7 +256,7 @@ fn empty_layers_take_no_time_and_no_memory() {
         let weights = Gptq { group: None, ..V1 }.read(&file, "x").unwrap();
         assert_eq!((weights.shape(), weights.decode().len()), ([n, 0], 0));
         assert!(Torchao::IntxUnpacked { bits: 4 }.read(&file, "x", None).unwrap().decode().is_empty());
-        assert!(Awq { group: None }.read(&file, "x").is_err());
+        assert_eq!(Awq { group: None }.read(&file, "x").is_ok(), n == 0);
     }
     let huge = BTreeMap::from([("x.qweight", StoredTensor::new(I32, [usize::MAX, 0], &[]))]);
     assert!(matches!(V1.read(&huge, "x"), Err(CheckpointError::Shape { .. })));

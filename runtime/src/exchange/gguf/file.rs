@@ -17,7 +17,7 @@ use crate::layout::element::ElementType;
 const MAGIC: [u8; 4] = *b"GGUF";
 /// Where tensors begin if the metadata doesn't say it: at multiples of this.
 const ALIGNMENT: u64 = 32;
-/// ggml's tensors have at most so many dimensions.
+/// The most dimensions that ggml's tensors have.
 const MOST_DIMENSIONS: u32 = 4;
 
 /// A GGUF file in bytes that `O` holds: a `Vec<u8>`, a `&[u8]`, an `Arc` of them, a mapped file.
@@ -53,7 +53,7 @@ fn failed(path: &Path, error: &std::io::Error) -> GgufError {
 }
 
 impl Gguf<Vec<u8>> {
-    /// Reads a file into memory. What happens to the file afterwards doesn't matter.
+    /// Reads a file into memory. The file may change afterwards.
     ///
     /// # Errors
     /// [`GgufError::File`], and the errors of [`from_bytes`](Self::from_bytes).
@@ -212,7 +212,8 @@ fn read_tensors<'a>(reader: &mut Reader<'a>, count: u64) -> Result<Vec<Described
         let name = reader.name("the name of a tensor")?;
         let dimensions = reader.u32("a number of dimensions")?;
         if dimensions > MOST_DIMENSIONS {
-            let reason = format!("tensor `{name}` has {dimensions} dimensions, and at most {MOST_DIMENSIONS} are there");
+            let reason =
+                format!("tensor `{name}` has {dimensions} dimensions, and at most {MOST_DIMENSIONS} are there");
             return Err(GgufError::Invalid { reason });
         }
         let extents = (0..dimensions).map(|_| reader.u64("the extent of a tensor")).collect::<Result<_, _>>()?;

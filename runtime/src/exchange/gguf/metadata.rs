@@ -178,7 +178,10 @@ impl Kind {
         let (at, given) = (reader.at(), reader.u32("the type of a value")?);
         let kind = usize::try_from(given).ok().and_then(|number| Self::ALL.get(number));
         kind.copied().ok_or_else(|| GgufError::Invalid {
-            reason: format!("the value at byte {at} is of type {given}, and types go from 0 to {}", Self::ALL.len() - 1),
+            reason: format!(
+                "the value at byte {at} is of type {given}, and types go from 0 to {}",
+                Self::ALL.len() - 1
+            ),
         })
     }
 

@@ -34,9 +34,7 @@ impl<'a> Reader<'a> {
                 self.at += taken.len();
                 Ok(taken)
             }
-            None => {
-                Err(GgufError::Truncated { what: what(), at: self.at, needed: count, length: self.bytes.len() })
-            }
+            None => Err(GgufError::Truncated { what: what(), at: self.at, needed: count, length: self.bytes.len() }),
         }
     }
 

@@ -55,10 +55,13 @@ fn tensors_have_the_values_of_ggml() {
         assert_eq!(values.element_type(), Some(ElementType::F32));
         assert_eq!(tensor.decode().unwrap(), values.decode().unwrap(), "{kind}");
         assert_eq!(&SMALL[tensor.range()], tensor.bytes());
-        assert_eq!(tensor.format().map(|format| format.code_bytes()), match kind {
-            "F32" | "F16" | "BF16" => None,
-            _ => Some(tensor.bytes().len() / (512 / tensor.format().unwrap().block_len())),
-        });
+        assert_eq!(
+            tensor.format().map(|format| format.code_bytes()),
+            match kind {
+                "F32" | "F16" | "BF16" => None,
+                _ => Some(tensor.bytes().len() / (512 / tensor.format().unwrap().block_len())),
+            }
+        );
         compared += 1;
     }
     assert_eq!(compared, 11);
@@ -66,7 +69,10 @@ fn tensors_have_the_values_of_ggml() {
     assert_eq!(counts.shape(), [2, 3, 4]);
     assert_eq!(counts.decode().unwrap()[23], 23.0);
     let refused = file.tensor("Q2_K.weight").unwrap().decode().unwrap_err().to_string();
-    assert!(refused.starts_with("tensor `Q2_K.weight` is of type Q2_K, and this library decodes F32, F16"), "{refused}");
+    assert!(
+        refused.starts_with("tensor `Q2_K.weight` is of type Q2_K, and this library decodes F32, F16"),
+        "{refused}"
+    );
     assert!(matches!(file.tensor("none"), Err(GgufError::Missing { what: "tensor", .. })));
 }
 
