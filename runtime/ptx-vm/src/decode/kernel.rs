@@ -95,6 +95,7 @@ impl<'a> Decoder<'a> {
             rows: self.rows,
             functions: self.functions,
             products: self.products,
+            scaled_products: self.scaled_products,
             warpgroup_products: self.warpgroup_products,
             bulk: self.bulk_forms,
             after_barriers,
