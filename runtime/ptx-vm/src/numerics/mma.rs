@@ -141,7 +141,7 @@ impl Mma {
     }
 
     /// Checks that [`execute`](Self::execute) supports an arithmetic for this instruction. There is no bit-exact model
-    /// of FP8 before Ada, which was the first with such products.
+    /// of FP8 before Ada, which was the first with these products.
     ///
     /// # Errors
     /// If it does not.

@@ -168,7 +168,7 @@ impl Operand {
     }
 }
 
-/// The value of a number of a format without infinities and NaN, of which f32 has every number.
+/// The value of a number as f32, from a format without infinities and NaN.
 fn narrow_to_f32(format: Format, bits: u32) -> f32 {
     match format.decode(bits.into()) {
         Value::Finite(number) => f32::from_bits(format::F32.encode(number, Rounding::TowardZero) as u32),

@@ -53,7 +53,7 @@ pub struct ScaleSource<'a> {
     pub words: &'a Lanes,
     /// `byte-id`: the first byte that counts.
     pub byte: u32,
-    /// `thread-id`: of A, which pair of a quad's lanes; of B, which lane.
+    /// `thread-id`: a pair of a quad's lanes for A, a lane for B.
     pub thread: u32,
 }
 

@@ -114,7 +114,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// FP8 with the accumulators and depths that sm_89 has too, and floats of 8, 6 and 4 bits, which only sm_120 mixes.
+/// FP8 with the accumulators and depths that sm_89 has too, and floats of 8, 6 and 4 bits, mixed on sm_120.
 fn of_later_machines() -> Vec<Product> {
     const FP8: [Type; 2] = [Type::E4m3, Type::E5m2];
     const ALL: [Type; 5] = [Type::E4m3, Type::E5m2, Type::E3m2, Type::E2m3, Type::E2m1];

@@ -195,8 +195,8 @@ impl Operation for Multiply {
     }
 }
 
-/// `mma.sync` with block scales. `imm` is its number among the program's; `list` holds the registers of D, A, B and C, then
-/// for A and for B those of the scales, of the byte and of the thread.
+/// `mma.sync` with block scales. `imm` is its number among the program's. `list` holds the registers of D, A, B and C. Then
+/// it holds three of A and three of B: the scales, the byte, the thread.
 pub(crate) struct MultiplyScaled;
 
 impl Operation for MultiplyScaled {
