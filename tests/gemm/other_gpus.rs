@@ -184,8 +184,8 @@ fn random_kernels() {
     }
 }
 
-/// A device with a bundle takes FP8 kernels for an older GPU, if the bundle has no others, and its results lie in the
-/// bounds of those.
+/// A device with a bundle takes FP8 kernels for an older GPU, if the bundle has no others. Its results lie in the bounds of
+/// those.
 #[test]
 fn a_bundle_for_sm_80_serves_sm_89() -> Result<(), Error> {
     if testing::compiler("other_gpus::a_bundle_for_sm_80_serves_sm_89").is_none() {

@@ -68,7 +68,7 @@ pub enum Feature {
     TensorMemory,
 }
 
-/// What the table says about an architecture.
+/// The table's entry for an architecture.
 struct Row {
     name: &'static str,
     capability: (u32, u32),

@@ -48,6 +48,8 @@ fn instructions_run_where_the_architecture_has_them() {
     assert_eq!(machines_with("", "wgmma.fence.sync.aligned;"), [Sm90a]);
     assert_eq!(machines_with("", "griddepcontrol.wait;"), [Sm90a, Sm100a, Sm120a, Sm121a]);
     assert_eq!(machines_with("", "elect.sync %r1|%p1, 0xffffffff;"), [Sm90a, Sm100a, Sm120a, Sm121a]);
+    let mixed = product("mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e4m3.e2m1.f32");
+    assert_eq!(with_values(&mixed), [Sm120a, Sm121a]);
     let conversion = "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f0;";
     let declared = format!("{{ .reg .b16 %h<2>; {sums}");
     assert_eq!(machines_with(&declared, &format!("{conversion} }}")), [Sm89, Sm90a, Sm100a, Sm120a, Sm121a]);
@@ -62,12 +64,20 @@ fn a_refusal_names_the_machines_that_have_it() {
 #[test]
 fn block_scales_are_refused_on_ada() {
     let opcode = "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0";
-    let body = format!(
-        "{opcode} {{%f4, %f5, %f6, %f7}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}}, {{%f0, %f1, %f2, %f3}}, \
-         {{%r6}}, {{0, 0}}, {{%r7}}, {{0, 0}};"
-    );
-    let message = launched(Arch::Sm89, "sm_89", &body, &warp()).unwrap_err();
-    assert!(message.contains(opcode) && message.contains("line 5"), "{message}");
+    let product = |selector: u32| {
+        let zeros: String = (0..8).map(|i| format!("mov.b32 %r{i}, 0; ")).collect();
+        let sums: String = (0..4).map(|i| format!("mov.b32 %f{i}, 0f00000000; ")).collect();
+        format!(
+            "{zeros}{sums}\n{opcode} {{%f4, %f5, %f6, %f7}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}}, \
+             {{%f0, %f1, %f2, %f3}}, {{%r6}}, {{0, {selector}}}, {{%r7}}, {{0, 0}};"
+        )
+    };
+    let message = launched(Arch::Sm89, "sm_89", &product(0), &warp()).unwrap_err();
+    let refused = format!("PTX line 6: `{opcode}`: sm_89 has no `mma.sync` with block scales");
+    assert!(message.contains(&refused), "{message}");
+    assert_eq!(launched(Arch::Sm120a, "sm_120a", &product(0), &warp()), Ok(()));
+    let message = launched(Arch::Sm120a, "sm_120a", &product(2), &warp()).unwrap_err();
+    assert!(message.contains("byte 0 and thread 2 select no scales of A"), "{message}");
 }
 
 #[test]

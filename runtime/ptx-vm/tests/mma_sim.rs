@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use ptx_vm::Generation;
 use ptx_vm::numerics::dot::{Unit, Vector, multiply_add};
+use ptx_vm::numerics::fragment::{LANES, a_element, b_element, c_element};
 use ptx_vm::numerics::mma::{Accumulator, Operand};
+use ptx_vm::numerics::scaled_mma::{Scale, ScaleSource, ScaledMma};
+use ptx_vm::{Arithmetic, Generation};
 
 const VECTORS: &str = include_str!("mma_sim/vectors.txt");
 
@@ -40,6 +42,9 @@ fn products() -> impl Iterator<Item = Product<'static>> {
     std::iter::from_fn(move || {
         let name = lines.next()?;
         let (arch, qualifier) = name.split_once(' ').unwrap();
+        if qualifier.contains(".block") {
+            return None;
+        }
         let parts: Vec<&str> = qualifier.split('.').collect();
         let operands = [operand(parts[2]), operand(parts[3])];
         let (accumulator, width) = if parts[1] == "f16" { (Accumulator::F16, 16) } else { (Accumulator::F32, 32) };
@@ -53,6 +58,91 @@ fn products() -> impl Iterator<Item = Product<'static>> {
             values: widths.map(|bits| values(lines.next().unwrap(), bits)),
         })
     })
+}
+
+/// A product with block scales: its lines, and then those of the scales.
+struct Scaled {
+    name: &'static str,
+    product: ScaledMma,
+    lines: [Vec<u32>; 4],
+    scales: [Vec<u32>; 2],
+    vector: usize,
+}
+
+fn scaled_products() -> Vec<Scaled> {
+    let mut lines = VECTORS.lines().skip_while(|line| !line.contains(".block"));
+    std::iter::from_fn(|| {
+        let name = lines.next()?;
+        let parts: Vec<&str> = name.split_once(' ').unwrap().1.split('.').collect();
+        let packed = parts[0] == "m16n8k64";
+        let scale = if parts[6] == "ue8m0" { Scale::Ue8m0 } else { Scale::Ue4m3 };
+        let vector = match (packed, parts[1]) {
+            (false, _) => 1,
+            (true, "block32") => 2,
+            (true, _) => 4,
+        };
+        let product = if packed {
+            ScaledMma::of_nibbles(true, scale, vector)
+        } else {
+            ScaledMma::of_bytes(operand(parts[3]), operand(parts[4]), scale, vector)
+        };
+        let four = [8, 8, 32, 32].map(|bits| values(lines.next().unwrap(), bits));
+        let (of_a, of_b) = lines.next().unwrap().split_once(' ').unwrap();
+        let scales = [values(of_a, 8), values(of_b, 8)];
+        Some(Scaled { name, product: product.unwrap(), lines: four, scales, vector })
+    })
+    .collect()
+}
+
+impl Scaled {
+    /// How many elements of D differ from MMA-Sim's. A row of A, and a column of B, has 32 bytes.
+    fn differing(&self) -> usize {
+        let [a, b, c, d] = &self.lines;
+        let mut registers = [[0u32; LANES]; 10];
+        let (mut of_a, mut of_b) = ([0u32; LANES], [0u32; LANES]);
+        for lane in 0..LANES {
+            for part in 0..4 {
+                for register in 0..4 {
+                    let at = a_element(16, 4, lane, register, part);
+                    registers[register][lane] |= a[at.row * 32 + at.column] << (8 * part);
+                }
+                for register in 0..2 {
+                    let at = b_element(4, lane, register, part);
+                    registers[4 + register][lane] |= b[at.column * 32 + at.row] << (8 * part);
+                }
+            }
+            for register in 0..4 {
+                let at = c_element(lane, register);
+                registers[6 + register][lane] = c[at.row * 8 + at.column];
+            }
+            // Of each quad: the first two lanes have A's scales of two rows, the first lane has B's of a column.
+            for i in 0..self.vector {
+                let row = lane / 4 + lane % 2 * 8;
+                of_a[lane] |= self.scales[0][row * self.vector + i] << (8 * i);
+                of_b[lane] |= self.scales[1][lane / 4 * self.vector + i] << (8 * i);
+            }
+        }
+        let source = |words| ScaleSource { words, byte: 0, thread: 0 };
+        let mut found = [[0u32; LANES]; 4];
+        let exact = Arithmetic::Exact(Generation::BlackwellRtx);
+        let operands = (&registers[..4], &registers[4..6], &registers[6..]);
+        self.product.execute(exact, operands, (source(&of_a), source(&of_b)), &mut found);
+        let all = (0..LANES).flat_map(|lane| (0..4).map(move |register| (lane, register)));
+        all.filter(|&(lane, register)| {
+            let at = c_element(lane, register);
+            found[register][lane] != d[at.row * 8 + at.column]
+        })
+        .count()
+    }
+}
+
+#[test]
+fn products_with_block_scales_are_those_of_mma_sim() {
+    let all = scaled_products();
+    assert_eq!(all.len(), 7);
+    for product in all {
+        assert_eq!(product.differing(), 0, "{}", product.name);
+    }
 }
 
 impl Product<'_> {

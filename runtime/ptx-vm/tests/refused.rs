@@ -4,7 +4,14 @@
 
 use ptx_vm::Module;
 
-const REFUSED: [(&str, &str); 32] = [
+const REFUSED: [(&str, &str); 35] = [
+    ("mma.sync.aligned.m16n8k32.row.col.f32.e2m1.e4m3.f32 {%f1}, {%r1}, {%r1}, {%f1}", "`.kind::f8f6f4`"),
+    ("mma.sync.aligned.m16n8k16.row.col.kind::f8f6f4.f32.e4m3.e4m3.f32 {%f1}, {%r1}, {%r1}, {%f1}", "`.m16n8k32` of"),
+    (
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0 \
+         {%f1}, {%r1}, {%r1}, {%f1}, {%r1}, {0, 0}, {%r1}, {0, 0}",
+        "mxf4nvf4 with Ue8m0 and 2 or 4",
+    ),
     ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%rd1]", "`mma.sync` with `ldmatrix` is"),
     ("multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1]", "several devices"),
     ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%r1}, {%r1}, {%r1}, {%r1}", "`mma.sync` with `ldmatrix` is"),

@@ -1,6 +1,6 @@
 // Products of FP8 by mma.m16n8k32 (PTX ISA 9.7.14.5), which sm_89, sm_120 and sm_121 have.
 //
-// Registers are those of 8-bit integers. What the tensor cores keep of a sum depends on the GPU:
+// Registers are those of 8-bit integers. The tensor cores' sums depend on the GPU:
 //
 //   sm_120, sm_121   f32                                                         NATIVE_FP8
 //   sm_89            14 bits: over all of K with Arithmetic::FastFp8,            NATIVE_FP8

@@ -8,7 +8,7 @@
 
 use crate::ElementType;
 
-/// What adds FP8 products by `mma.sync`, on GPUs with an instruction for them.
+/// The way in which `mma.sync` adds FP8 products, on GPUs with an instruction for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fp8Adder {
     /// sm_89, over all of K; its tensor cores keep 14 bits of a sum.

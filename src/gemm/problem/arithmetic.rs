@@ -10,9 +10,9 @@ pub enum Arithmetic {
     /// As exact as the operands: tensor cores for f16, bf16, f64 and 8-bit types; for f32 the CUDA cores' fused
     /// multiply-adds. Sums of 8-bit integers are exact, and wrap around beyond the range of i32.
     ///
-    /// Some GPUs have instructions for FP8. Those of sm_90a (H100) and sm_89 (L4, L40S, RTX 40) keep 14 bits of a sum.
-    /// Their kernels sum each 128 products separately, and add these sums in f32. Those of sm_120a and sm_121a (RTX 50,
-    /// DGX Spark) keep the 24 bits of f32. Other GPUs multiply FP8 as f16.
+    /// Some GPUs have instructions for FP8. On sm_90a (H100) and sm_89 (L4, L40S, RTX 40) they keep 14 bits of a sum.
+    /// Kernels for these sum each 128 products separately, and add these sums in f32. On sm_120a and sm_121a (RTX 50, DGX
+    /// Spark) they keep the 24 bits of f32. Other GPUs multiply FP8 as f16.
     #[default]
     Exact,
     /// f32 operands with the 11 significant bits of TF32, on tensor cores. The kernels for sm_80 round the operands (to

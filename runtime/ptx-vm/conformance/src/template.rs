@@ -25,7 +25,11 @@ pub fn module(
     output_row: usize,
     body: &str,
 ) -> String {
-    let version = if target == Arch::Sm80 { "7.8" } else { "8.4" };
+    let version = match target.capability().0 {
+        8 if target == Arch::Sm80 => "7.8",
+        ..=9 => "8.4",
+        _ => "8.8",
+    };
     format!(
         ".version {version}\n.target {}\n.address_size 64\n{outside}\n\
 .visible .entry test(.param .u64 input, .param .u64 output{parameters})\n{{\n{REGISTERS}

@@ -47,12 +47,16 @@ fn the_detector_is_silent() {
 /// On small integers, which even seeds give, the bit models must be exact too.
 #[test]
 fn bit_models_agree_on_exact_products() {
-    for generation in [Generation::Ampere, Generation::Hopper] {
+    for generation in [Generation::Ampere, Generation::Ada, Generation::Hopper, Generation::BlackwellRtx] {
         let options = Options::default().workers(1).arithmetic(Arithmetic::Exact(generation));
         pass(&[6], &options, |case| {
             let product = case.name.starts_with("mma.") || case.name.starts_with("wgmma.");
-            let modelled = generation == Generation::Hopper
-                || (!case.name.starts_with("wgmma.") && !case.name.contains("e4m3") && !case.name.contains("e5m2"));
+            let of = |types: &[&str]| types.iter().any(|ty| case.name.contains(ty));
+            let modelled = match generation {
+                Generation::Ampere => !case.name.starts_with("wgmma.") && !of(&["e4m3", "e5m2", "f8f6f4", "mxf4"]),
+                Generation::BlackwellRtx => !case.name.starts_with("wgmma."),
+                _ => !of(&["f8f6f4", "mxf4"]),
+            };
             product && modelled
         });
     }

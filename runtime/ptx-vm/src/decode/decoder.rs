@@ -11,6 +11,7 @@ use super::symbols::{Globals, Register, Scope, Symbol, SymbolPlace};
 use crate::arch::Feature;
 use crate::error::ParseError;
 use crate::numerics::mma::Mma;
+use crate::numerics::scaled_mma::ScaledMma;
 use crate::numerics::tensor_field::MapField;
 use crate::program::forms::{BulkForm, LaneFunction, MoveForm, TensorCopyForm, TensorProductForm, WgmmaForm};
 use crate::program::{Handler, Instruction, Need, Origin, SpecialSource};
@@ -50,6 +51,7 @@ pub(super) struct Decoder<'a> {
     pub(super) rows: Vec<u32>,
     pub(super) functions: Vec<LaneFunction>,
     pub(super) products: Vec<Mma>,
+    pub(super) scaled_products: Vec<ScaledMma>,
     pub(super) warpgroup_products: Vec<WgmmaForm>,
     pub(super) tensor_products: Vec<TensorProductForm>,
     pub(super) tensor_copies: Vec<TensorCopyForm>,
@@ -106,6 +108,7 @@ impl<'a> Decoder<'a> {
             rows: vec![],
             functions: vec![],
             products: vec![],
+            scaled_products: vec![],
             warpgroup_products: vec![],
             tensor_products: vec![],
             tensor_copies: vec![],

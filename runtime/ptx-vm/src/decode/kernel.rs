@@ -95,6 +95,7 @@ impl<'a> Decoder<'a> {
             rows: self.rows,
             functions: self.functions,
             products: self.products,
+            scaled_products: self.scaled_products,
             warpgroup_products: self.warpgroup_products,
             tensor_products: self.tensor_products,
             tensor_copies: self.tensor_copies,

@@ -1,12 +1,13 @@
 //! `ldmatrix`, `stmatrix`, `movmatrix`, `mma` (PTX ISA §9.7.14).
 
 use super::bind::handler;
-use super::bind::matrix::{LoadMatrix, MoveMatrix, Multiply, MultiplyF64, StoreMatrix};
+use super::bind::matrix::{LoadMatrix, MoveMatrix, Multiply, MultiplyF64, MultiplyScaled, StoreMatrix};
 use super::decoder::Decoder;
 use super::opcode::Opcode;
 use super::operands::elements_of;
 use crate::error::ParseError;
 use crate::numerics::mma::{Accumulator, Mma, Operand as Format, Shape};
+use crate::numerics::scaled_mma::{Scale, ScaledMma};
 use crate::program::Handler;
 use crate::program::flags::{AccessFlags, GENERIC, MatrixFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
@@ -122,6 +123,10 @@ impl<'a> Decoder<'a> {
         if !(opcode.take("row") && opcode.take("col")) {
             return Err(opcode.error("only `.row.col` is supported"));
         }
+        if opcode.take("block_scale") {
+            return self.multiply_scaled(opcode, operands, shape);
+        }
+        let mixed = opcode.take("kind::f8f6f4");
         let saturate = opcode.take("satfinite");
         let (d, a, b, c) = (opcode.scalar()?, opcode.scalar()?, opcode.scalar()?, opcode.scalar()?);
         let (Some(left), Some(right), Some(accumulator)) = (operand_format(a), operand_format(b), accumulator(d))
@@ -130,6 +135,13 @@ impl<'a> Decoder<'a> {
         };
         if c != d {
             return Err(opcode.error("C and D of different types are not supported"));
+        }
+        let narrow = left.is_narrow() || right.is_narrow();
+        if mixed && !((left.is_fp8() || left.is_narrow()) && shape.k == 32) {
+            return Err(opcode.error("`.kind::f8f6f4` is `.m16n8k32` of floats of 8, 6 and 4 bits"));
+        }
+        if narrow && !mixed {
+            return Err(opcode.error("floats of 6 and 4 bits need `.kind::f8f6f4`"));
         }
         let mma = Mma::new(shape, left, right, accumulator, saturate).map_err(|e| opcode.error(e.to_string()))?;
         self.count(opcode, operands, 4..=4)?;
@@ -160,6 +172,74 @@ impl<'a> Decoder<'a> {
     }
 }
 
+impl<'a> Decoder<'a> {
+    /// `mma` with `.block_scale`, after its shape and layouts.
+    fn multiply_scaled(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &'a [Operand<'a>],
+        shape: Shape,
+    ) -> Result<(), ParseError> {
+        let Some(kind) = opcode.take_any(&["kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4"]) else {
+            return Err(opcode.error("`.kind::mxf8f6f4`, `.kind::mxf4` or `.kind::mxf4nvf4` is missing"));
+        };
+        let vector = match opcode.take_any(&["scale_vec::1X", "scale_vec::2X", "scale_vec::4X"]) {
+            Some("scale_vec::1X") => 1,
+            Some("scale_vec::2X") => 2,
+            Some(_) => 4,
+            None if kind == "kind::mxf8f6f4" => 1,
+            None if kind == "kind::mxf4" => 2,
+            None => return Err(opcode.error("`.scale_vec::2X` or `.scale_vec::4X` is missing")),
+        };
+        let scale = match opcode.take_any(&["ue8m0", "ue4m3"]) {
+            Some("ue8m0") => Scale::Ue8m0,
+            Some(_) => Scale::Ue4m3,
+            None => return Err(opcode.error("the type of the scales is missing")),
+        };
+        let (d, a, b, c) = (opcode.scalar()?, opcode.scalar()?, opcode.scalar()?, opcode.scalar()?);
+        let (Some(left), Some(right), ScalarType::F32, ScalarType::F32) = (operand_format(a), operand_format(b), d, c)
+        else {
+            return Err(opcode.error("C and D are `.f32`, A and B floats of 8, 6 and 4 bits"));
+        };
+        let (product, k) = if kind == "kind::mxf8f6f4" {
+            (ScaledMma::of_bytes(left, right, scale, vector), 32)
+        } else if (left, right) == (Format::E2M1, Format::E2M1) {
+            (ScaledMma::of_nibbles(kind == "kind::mxf4nvf4", scale, vector), 64)
+        } else {
+            return Err(opcode.error("A and B of this kind are `.e2m1`"));
+        };
+        let product = product.map_err(|e| opcode.error(e.to_string()))?;
+        if (shape.m, shape.k) != (16, k) {
+            return Err(opcode.error(format!("products of this kind are `.m16n8k{k}`")));
+        }
+        self.count(opcode, operands, 8..=8)?;
+        for (operand, count) in operands.iter().zip([4, 4, 2, 4, 1, 2, 1, 2]) {
+            let given = elements_of(operand).len();
+            if given != count {
+                return Err(opcode.error(format!("a vector of {given} registers where {count} are expected")));
+            }
+        }
+        let mut sources = vec![];
+        for (index, operand) in operands.iter().enumerate().skip(1) {
+            let scalar = if matches!(index, 5 | 7) { ScalarType::U16 } else { ScalarType::B32 };
+            for element in elements_of(operand) {
+                sources.push(self.source(element, scalar)?);
+            }
+        }
+        let mut rows = vec![];
+        for element in elements_of(&operands[0]) {
+            rows.push(self.destination(element, ScalarType::B32)?);
+        }
+        rows.extend(sources);
+        let mut i = self.with(handler::<MultiplyScaled>());
+        i.list = self.list(&rows);
+        i.imm = self.scaled_products.len() as i64;
+        self.scaled_products.push(product);
+        self.push(i);
+        Ok(())
+    }
+}
+
 pub(super) fn operand_format(scalar: ScalarType) -> Option<Format> {
     Some(match scalar {
         ScalarType::F16 => Format::F16,
@@ -170,6 +250,9 @@ pub(super) fn operand_format(scalar: ScalarType) -> Option<Format> {
         ScalarType::U8 => Format::U8,
         ScalarType::E4m3 => Format::E4M3,
         ScalarType::E5m2 => Format::E5M2,
+        ScalarType::E3m2 => Format::E3M2,
+        ScalarType::E2m3 => Format::E2M3,
+        ScalarType::E2m1 => Format::E2M1,
         _ => return None,
     })
 }

@@ -110,7 +110,7 @@ impl Unit {
 }
 
 /// The exponent to which a zero is aligned.
-const ZERO_EXPONENT: i32 = -126;
+pub(super) const ZERO_EXPONENT: i32 = -126;
 
 /// The largest number of products that an instruction sums.
 pub const LONGEST: usize = 32;
@@ -131,7 +131,6 @@ impl Vector {
     /// Decodes elements. Only the first [`LONGEST`] count. Types without a floating-point format count as zero.
     pub fn new(operand: Operand, elements: &[u32]) -> Self {
         let format = operand.format().unwrap_or(F32);
-        let cut = if operand == Operand::Tf32 { 13 } else { 0 };
         let fraction = format.mantissa_bits as i32;
         let length = elements.len().min(LONGEST);
         let mut vector = Vector {
@@ -145,7 +144,7 @@ impl Vector {
         let mut special = false;
         if operand.format().is_some() {
             for (i, bits) in elements.iter().take(length).enumerate() {
-                values[i] = format.decode((bits >> cut).into());
+                values[i] = format.decode(operand.payload(*bits).into());
                 match values[i] {
                     Value::Finite(number) => {
                         let magnitude = number.mantissa as i32;
@@ -158,6 +157,12 @@ impl Vector {
         }
         vector.specials = special.then(|| Box::new(values));
         vector
+    }
+
+    /// The vector times a power of two. A zero is scaled, too: its exponent counts.
+    pub fn scaled(mut self, exponent: i32) -> Self {
+        self.exponents.iter_mut().for_each(|own| *own += exponent);
+        self
     }
 
     fn value(&self, index: usize) -> Value {
@@ -219,6 +224,27 @@ pub fn multiply_add(unit: &Unit, a: &Vector, b: &Vector, c: u32) -> u32 {
         first = last;
     }
     sum
+}
+
+/// The sum of products of blocks and `c`, which is bits of `f32`, as sm_120 adds products with block scales of 64 elements.
+/// A block is an integer with `fraction` fractional bits, and an exponent.
+pub fn add_blocks(blocks: &[(i64, i32)], fraction: i32, c: u32) -> u32 {
+    let unit = Unit { group: blocks.len(), fraction_bits: 35, output: Output::F32 };
+    let addend = match F32.decode(c.into()) {
+        Value::Finite(addend) => addend,
+        Value::Infinite(_) => return c,
+        Value::Nan => return F32.canonical_nan() as u32,
+    };
+    let addend_exponent = aligned_exponent(addend, F32);
+    let greatest = blocks.iter().fold(addend_exponent, |greatest, (_, exponent)| greatest.max(*exponent));
+    let cut = |magnitude: u64, fraction: i32, exponent: i32| {
+        let shift = unit.fraction_bits - fraction + (exponent - greatest);
+        if shift >= 0 { magnitude << shift } else { magnitude >> (-shift).min(63) }
+    };
+    let signed = |negative: bool, magnitude: u64| if negative { -(magnitude as i64) } else { magnitude as i64 };
+    let of_blocks = blocks.iter().map(|&(sum, exponent)| signed(sum < 0, cut(sum.unsigned_abs(), fraction, exponent)));
+    let of_addend = cut(addend.mantissa as u64, F32.mantissa_bits as i32, addend_exponent);
+    normalise(&unit, of_blocks.sum::<i64>() + signed(addend.negative, of_addend), greatest - unit.fraction_bits)
 }
 
 /// The effect of infinities and NaN among the summands.

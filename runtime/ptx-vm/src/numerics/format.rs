@@ -56,6 +56,8 @@ pub enum Specials {
     Ieee,
     /// No infinity; only the all-ones pattern is NaN (e4m3).
     OnlyNan,
+    /// Every pattern is a finite number.
+    None,
 }
 
 /// A binary floating-point format of at most 64 bits: sign, exponent, mantissa.
@@ -83,6 +85,13 @@ pub const F64: Format = Format::ieee(11, 52);
 pub const E4M3: Format = Format { exponent_bits: 4, mantissa_bits: 3, specials: Specials::OnlyNan };
 /// FP8 with 5 exponent bits: largest 57344, infinities.
 pub const E5M2: Format = Format::ieee(5, 2);
+
+/// 6 bits with 3 exponent bits: largest 28.
+pub const E3M2: Format = Format { exponent_bits: 3, mantissa_bits: 2, specials: Specials::None };
+/// 6 bits with 2 exponent bits: largest 7.5.
+pub const E2M3: Format = Format { exponent_bits: 2, mantissa_bits: 3, specials: Specials::None };
+/// 4 bits: largest 6.
+pub const E2M1: Format = Format { exponent_bits: 2, mantissa_bits: 1, specials: Specials::None };
 
 /// The meaning of a bit pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +212,7 @@ impl Format {
     pub const fn infinity(self) -> Option<u64> {
         match self.specials {
             Specials::Ieee => Some(self.top_exponent() << self.mantissa_bits),
-            Specials::OnlyNan => None,
+            Specials::OnlyNan | Specials::None => None,
         }
     }
 
@@ -212,11 +221,13 @@ impl Format {
         match self.specials {
             Specials::Ieee => (self.top_exponent() << self.mantissa_bits) - 1,
             Specials::OnlyNan => self.sign_bit() - 2,
+            Specials::None => self.sign_bit() - 1,
         }
     }
 
     /// The NaN that PTX instructions generate: sign 0, all other bits 1 (PTX ISA 9.7.4: `0x7fff`; 9.7.9.21; the same
-    /// pattern, `0x7fffffff`, is what sm_80 and sm_90 give for `.f32`).
+    /// pattern, `0x7fffffff`, is what sm_80 and sm_90 give for `.f32`). If the format has none, the pattern is its largest
+    /// number.
     pub const fn canonical_nan(self) -> u64 {
         self.sign_bit() - 1
     }
@@ -233,7 +244,7 @@ impl Format {
                 Specials::OnlyNan if fraction == (1 << self.mantissa_bits) - 1 => {
                     return Value::Nan;
                 }
-                Specials::OnlyNan => {}
+                Specials::OnlyNan | Specials::None => {}
             }
         }
         let (mantissa, field) = if field == 0 { (fraction, 1) } else { (fraction | 1 << self.mantissa_bits, field) };
@@ -300,6 +311,7 @@ impl Format {
         match self.specials {
             Specials::Ieee => magnitude > self.top_exponent() << self.mantissa_bits,
             Specials::OnlyNan => magnitude == self.sign_bit() - 1,
+            Specials::None => false,
         }
     }
 }
@@ -311,7 +323,7 @@ mod tests {
 
     #[test]
     fn every_pattern_survives_decode_and_encode() {
-        for format in [F16, BF16, TF32, E4M3, E5M2] {
+        for format in [F16, BF16, TF32, E4M3, E5M2, E3M2, E2M3, E2M1] {
             for bits in 0..1u64 << format.bits() {
                 let again = format.encode_value(format.decode(bits), Rounding::NearestEven);
                 if format.is_nan(bits) {
@@ -329,6 +341,9 @@ mod tests {
             |format: Format, bits| f64::from_bits(F64.encode_value(format.decode(bits), Rounding::NearestEven));
         assert_eq!(as_f64(E4M3, E4M3.largest()), 448.0);
         assert_eq!(as_f64(E5M2, E5M2.largest()), 57344.0);
+        let values = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+        assert_eq!(std::array::from_fn(|bits| as_f64(E2M1, bits as u64)), values);
+        assert_eq!((as_f64(E2M3, E2M3.largest()), as_f64(E3M2, E3M2.largest())), (7.5, 28.0));
         assert_eq!(F16.encode_value(F64.decode(65519.99f64.to_bits()), Rounding::NearestEven), 0x7bff);
         assert_eq!(F16.encode_value(F64.decode(65520f64.to_bits()), Rounding::NearestEven), 0x7c00);
         assert_eq!(F16.encode_value(F64.decode(1e9f64.to_bits()), Rounding::TowardZero), 0x7bff);

@@ -39,7 +39,7 @@ pub struct Shape {
 #[error(
     "mma.sync m{}n{}k{} with {a:?} times {b:?} into {accumulator:?}{} is not supported; supported are f16/bf16 m16n8k8 \
      and m16n8k16, tf32 m16n8k4 and m16n8k8, f64 m8n8k4 and m16n8k4/k8/k16, s8/u8 m8n8k16 and m16n8k16/k32, fp8 \
-     m16n8k16/k32 (no bit model before Ada)",
+     m16n8k16/k32 (no bit model before Ada), fp8, fp6 and fp4 mixed m16n8k32 (bit model: sm_120)",
     shape.m, shape.n, shape.k, if *exact { " with the exact model" } else { "" }
 )]
 pub struct UnsupportedMma {
@@ -80,7 +80,7 @@ impl Mma {
         accumulator: Accumulator,
         saturate: bool,
     ) -> Result<Self, UnsupportedMma> {
-        use Operand::{Bf16, E4M3, E5M2, F16, F64, S8, Tf32, U8};
+        use Operand::{Bf16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F64, S8, Tf32, U8};
         let dimensions = (shape.m, shape.n, shape.k);
         let valid = match (a, b, accumulator) {
             (F16, F16, Accumulator::F16 | Accumulator::F32) | (Bf16, Bf16, Accumulator::F32) => {
@@ -88,6 +88,11 @@ impl Mma {
             }
             (Tf32, Tf32, Accumulator::F32) => matches!(dimensions, (16, 8, 4 | 8)),
             (E4M3 | E5M2, E4M3 | E5M2, Accumulator::F16 | Accumulator::F32) => matches!(dimensions, (16, 8, 16 | 32)),
+            (
+                E4M3 | E5M2 | E3M2 | E2M3 | E2M1,
+                E4M3 | E5M2 | E3M2 | E2M3 | E2M1,
+                Accumulator::F16 | Accumulator::F32,
+            ) => dimensions == (16, 8, 32),
             (S8 | U8, S8 | U8, Accumulator::S32) => matches!(dimensions, (16, 8, 16 | 32) | (8, 8, 16)),
             (F64, F64, Accumulator::F64) => matches!(dimensions, (8, 8, 4) | (16, 8, 4 | 8 | 16)),
             _ => false,
@@ -136,14 +141,15 @@ impl Mma {
     }
 
     /// Checks that [`execute`](Self::execute) supports an arithmetic for this instruction. There is no bit-exact model
-    /// of FP8 before Ada, which was the first with such products.
+    /// of FP8 before Ada, which was the first with these products.
     ///
     /// # Errors
     /// If it does not.
     pub fn check(&self, arithmetic: Arithmetic) -> Result<(), UnsupportedMma> {
-        if let Arithmetic::Exact(generation) = arithmetic
-            && self.a.is_fp8()
-            && generation.fp8_products() == Fp8Products::None
+        let Arithmetic::Exact(generation) = arithmetic else { return Ok(()) };
+        let narrow = self.a.is_narrow() || self.b.is_narrow();
+        if self.a.is_fp8() && generation.fp8_products() == Fp8Products::None
+            || narrow && generation != Generation::BlackwellRtx
         {
             let Mma { shape, a, b, accumulator, .. } = *self;
             return Err(UnsupportedMma { shape, a, b, accumulator, exact: true });
@@ -397,6 +403,12 @@ mod tests {
             Operand::E4M3 => super::super::convert::f32_to_fp8(Fp8::E4M3, value, false).into(),
             Operand::E5M2 => super::super::convert::f32_to_fp8(Fp8::E5M2, value, false).into(),
             Operand::S8 | Operand::U8 => (value as i32 as u32) & 0xff,
+            // In a byte, as the formats have 0, 1 and 2.
+            Operand::E3M2 | Operand::E2M3 | Operand::E2M1 => {
+                let (place, format) = (if operand == Operand::E2M1 { 2 } else { 0 }, operand.format().unwrap());
+                let bits = super::super::format::F32.decode(value.to_bits().into());
+                (format.encode_value(bits, super::super::format::Rounding::NearestEven) as u32) << place
+            }
             Operand::F64 => 0,
         };
         (bits, value.into())
@@ -407,8 +419,8 @@ mod tests {
         let mut found = Vec::new();
         for (m, n) in [(16, 8), (8, 8)] {
             for k in [4, 8, 16, 32] {
-                for a in [F16, Bf16, Tf32, E4M3, E5M2, S8, U8] {
-                    for b in [F16, Bf16, Tf32, E4M3, E5M2, S8, U8] {
+                for a in [F16, Bf16, Tf32, E4M3, E5M2, E3M2, E2M3, E2M1, S8, U8] {
+                    for b in [F16, Bf16, Tf32, E4M3, E5M2, E3M2, E2M3, E2M1, S8, U8] {
                         for c in [Accumulator::F16, Accumulator::F32, Accumulator::S32] {
                             found.extend(Mma::new(Shape { m, n, k }, a, b, c, false));
                         }
@@ -448,7 +460,8 @@ mod tests {
     #[test]
     fn every_instruction_multiplies_matrices() {
         let instructions = all();
-        assert_eq!(instructions.len(), 2 * 2 + 2 + 2 + 4 * 2 * 2 + 4 * 3);
+        // Of the 25 pairs of floats of up to 8 bits, 21 have one of 6 or 4.
+        assert_eq!(instructions.len(), 2 * 2 + 2 + 2 + 4 * 2 * 2 + 21 * 2 + 4 * 3);
         for mma in instructions {
             let Shape { m, n, k } = mma.shape();
             let a_at = |row: usize, i: usize| small(mma.a(), 3 * row + 5 * i + row * i);

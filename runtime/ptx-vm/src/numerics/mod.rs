@@ -21,6 +21,7 @@ pub mod operand;
 pub mod packed;
 mod pixel_box;
 pub mod reduction;
+pub mod scaled_mma;
 pub mod swizzle;
 pub mod tcgen05;
 pub mod tensor_box;

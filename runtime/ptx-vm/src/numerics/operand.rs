@@ -1,7 +1,7 @@
 //! The element types of tensor-core operands and accumulators.
 
 use super::convert::{Bf16Type, Fp8, Half, f16_to_f32, fp8_to_f32, tf32_operand};
-use super::format::{self, Format};
+use super::format::{self, Format, Rounding, Value};
 use super::fragment::Lanes;
 
 /// The type of the elements of A or B.
@@ -17,6 +17,12 @@ pub enum Operand {
     E4M3,
     /// `.e5m2`
     E5M2,
+    /// `.e3m2`, in the lower 6 bits of a byte.
+    E3M2,
+    /// `.e2m3`, in the lower 6 bits of a byte.
+    E2M3,
+    /// `.e2m1`, in the 4 bits in the middle of a byte.
+    E2M1,
     /// `.s8`
     S8,
     /// `.u8`
@@ -39,12 +45,13 @@ pub enum Accumulator {
 }
 
 impl Operand {
-    /// Number of bits of an element in a register.
+    /// Number of bits of an element in a register, with those that are padding.
     pub const fn bits(self) -> usize {
         match self {
             Operand::F16 | Operand::Bf16 => 16,
             Operand::Tf32 => 32,
             Operand::E4M3 | Operand::E5M2 | Operand::S8 | Operand::U8 => 8,
+            Operand::E3M2 | Operand::E2M3 | Operand::E2M1 => 8,
             Operand::F64 => 64,
         }
     }
@@ -67,6 +74,22 @@ impl Operand {
         matches!(self, Operand::E4M3 | Operand::E5M2)
     }
 
+    /// Whether it is a float of 4 or 6 bits.
+    pub const fn is_narrow(self) -> bool {
+        matches!(self, Operand::E3M2 | Operand::E2M3 | Operand::E2M1)
+    }
+
+    /// The bits of an element in its format, without those that are padding (PTX ISA 9.7.14.5).
+    #[inline(always)]
+    pub const fn payload(self, bits: u32) -> u32 {
+        match self {
+            Operand::Tf32 => bits >> 13,
+            Operand::E3M2 | Operand::E2M3 => bits & 0x3f,
+            Operand::E2M1 => bits >> 2 & 0xf,
+            _ => bits,
+        }
+    }
+
     /// The floating-point format; `None` for integers.
     pub const fn format(self) -> Option<Format> {
         match self {
@@ -75,6 +98,9 @@ impl Operand {
             Operand::Tf32 => Some(format::TF32),
             Operand::E4M3 => Some(format::E4M3),
             Operand::E5M2 => Some(format::E5M2),
+            Operand::E3M2 => Some(format::E3M2),
+            Operand::E2M3 => Some(format::E2M3),
+            Operand::E2M1 => Some(format::E2M1),
             Operand::F64 => Some(format::F64),
             Operand::S8 | Operand::U8 => None,
         }
@@ -89,6 +115,9 @@ impl Operand {
             Operand::Tf32 => tf32_operand(bits),
             Operand::E4M3 => fp8_to_f32(Fp8::E4M3, bits as u8),
             Operand::E5M2 => fp8_to_f32(Fp8::E5M2, bits as u8),
+            Operand::E3M2 => narrow_to_f32(format::E3M2, self.payload(bits)),
+            Operand::E2M3 => narrow_to_f32(format::E2M3, self.payload(bits)),
+            Operand::E2M1 => narrow_to_f32(format::E2M1, self.payload(bits)),
             Operand::S8 => f32::from(bits as u8 as i8),
             Operand::U8 => f32::from(bits as u8),
             Operand::F64 => f32::NAN,
@@ -126,7 +155,9 @@ impl Operand {
             Operand::Tf32 => each!(1, tf32_operand),
             Operand::E4M3 => each!(4, |bits| fp8_to_f32(Fp8::E4M3, bits as u8)),
             Operand::E5M2 => each!(4, |bits| fp8_to_f32(Fp8::E5M2, bits as u8)),
-            Operand::S8 | Operand::U8 => each!(4, |bits| self.to_f32(bits & 0xff)),
+            Operand::S8 | Operand::U8 | Operand::E3M2 | Operand::E2M3 | Operand::E2M1 => {
+                each!(4, |bits| self.to_f32(bits & 0xff));
+            }
             Operand::F64 => {}
         }
     }
@@ -134,5 +165,13 @@ impl Operand {
     #[inline(always)]
     pub(super) fn to_i32(self, bits: u32) -> i32 {
         if self == Operand::S8 { i32::from(bits as u8 as i8) } else { i32::from(bits as u8) }
+    }
+}
+
+/// The value of a number as f32, from a format without infinities and NaN.
+fn narrow_to_f32(format: Format, bits: u32) -> f32 {
+    match format.decode(bits.into()) {
+        Value::Finite(number) => f32::from_bits(format::F32.encode(number, Rounding::TowardZero) as u32),
+        Value::Infinite(_) | Value::Nan => f32::NAN,
     }
 }

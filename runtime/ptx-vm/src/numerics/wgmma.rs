@@ -109,6 +109,8 @@ impl Elements {
             Operand::F16 | Operand::Bf16 => 0x8000,
             Operand::Tf32 => 0x8000_0000,
             Operand::E4M3 | Operand::E5M2 => 0x80,
+            // Of 6 bits, and of the 4 in the middle of a byte.
+            Operand::E3M2 | Operand::E2M3 | Operand::E2M1 => 0x20,
             Operand::S8 | Operand::U8 | Operand::F64 => 0,
         };
         for bits in &mut self.bits {

@@ -17,6 +17,7 @@ mod variables;
 
 use crate::arch::Feature;
 use crate::numerics::mma::Mma;
+use crate::numerics::scaled_mma::ScaledMma;
 use crate::numerics::tensor_field::MapField;
 
 pub(crate) use self::after::After;
@@ -48,6 +49,8 @@ pub(crate) struct Program {
     pub(crate) functions: Vec<LaneFunction>,
     /// The products of `mma.sync` instructions.
     pub(crate) products: Vec<Mma>,
+    /// The products of `mma.sync` instructions with block scales.
+    pub(crate) scaled_products: Vec<ScaledMma>,
     /// The products of `wgmma` instructions.
     pub(crate) warpgroup_products: Vec<WgmmaForm>,
     /// The products, copies, loads and stores of `tcgen05`.

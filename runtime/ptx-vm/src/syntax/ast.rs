@@ -24,6 +24,9 @@ pub(crate) enum ScalarType {
     Tf32,
     E4m3,
     E5m2,
+    E3m2,
+    E2m3,
+    E2m1,
     E4m3x2,
     E5m2x2,
     F32,
@@ -56,6 +59,9 @@ impl ScalarType {
             "tf32" => Tf32,
             "e4m3" => E4m3,
             "e5m2" => E5m2,
+            "e3m2" => E3m2,
+            "e2m3" => E2m3,
+            "e2m1" => E2m1,
             "e4m3x2" => E4m3x2,
             "e5m2x2" => E5m2x2,
             "f32" => F32,
@@ -69,7 +75,7 @@ impl ScalarType {
         use ScalarType::*;
         match self {
             Pred => 0,
-            B8 | U8 | S8 | E4m3 | E5m2 => 1,
+            B8 | U8 | S8 | E4m3 | E5m2 | E3m2 | E2m3 | E2m1 => 1,
             B16 | U16 | S16 | F16 | Bf16 | E4m3x2 | E5m2x2 => 2,
             B32 | U32 | S32 | F32 | F16x2 | Bf16x2 | Tf32 => 4,
             B64 | U64 | S64 | F64 => 8,

@@ -43,6 +43,9 @@ struct Product {
     b: Type,
     sum: Sum,
     saturate: bool,
+    /// `.kind::f8f6f4`.
+    mixed: bool,
+    target: Arch,
 }
 
 impl Product {
@@ -54,7 +57,8 @@ impl Product {
         let Product { shape, a, b, sum, saturate, .. } = *self;
         let (a, b, s) = (a.name(), b.name(), sum.name());
         let satfinite = if saturate { ".satfinite" } else { "" };
-        format!("mma.sync.aligned.{shape}.row.col{satfinite}.{s}.{a}.{b}.{s}")
+        let kind = if self.mixed { ".kind::f8f6f4" } else { "" };
+        format!("mma.sync.aligned.{shape}.row.col{kind}{satfinite}.{s}.{a}.{b}.{s}")
     }
 
     /// Elements of a lane's fragments of A, B and C.
@@ -72,7 +76,11 @@ impl Product {
 
 pub(super) fn cases() -> Vec<Case> {
     let mut products = Vec::new();
-    let mut push = |shape, m, k, a, b, sum, saturate| products.push(Product { shape, m, k, a, b, sum, saturate });
+    let mut push = |shape, m, k, a: Type, b, sum, saturate| {
+        let late = matches!(a, Type::E4m3 | Type::E5m2) || (a == Type::F64 && m == 16);
+        let target = if late { Arch::Sm90a } else { Arch::Sm80 };
+        products.push(Product { shape, m, k, a, b, sum, saturate, mixed: false, target });
+    };
     for (shape, k) in [("m16n8k8", 8), ("m16n8k16", 16)] {
         push(shape, 16, k, Type::F16, Type::F16, Sum::F32, false);
         push(shape, 16, k, Type::F16, Type::F16, Sum::F16, false);
@@ -96,6 +104,7 @@ pub(super) fn cases() -> Vec<Case> {
             push("m16n8k32", 16, 32, a, b, Sum::F32, false);
         }
     }
+    products.extend(of_later_machines());
     let mut cases: Vec<Case> = products.into_iter().map(product).collect();
     for count in [1, 2, 4] {
         for transposed in [false, true] {
@@ -103,6 +112,28 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// FP8 with the accumulators and depths that sm_89 has too, and floats of 8, 6 and 4 bits, mixed on sm_120.
+fn of_later_machines() -> Vec<Product> {
+    const FP8: [Type; 2] = [Type::E4m3, Type::E5m2];
+    const ALL: [Type; 5] = [Type::E4m3, Type::E5m2, Type::E3m2, Type::E2m3, Type::E2m1];
+    let of =
+        |shape, k, a, b, sum, mixed, target| Product { shape, m: 16, k, a, b, sum, saturate: false, mixed, target };
+    let pairs = |types: &'static [Type]| types.iter().flat_map(move |a| types.iter().map(move |b| (*a, *b)));
+    let mut products = Vec::new();
+    for (a, b) in pairs(&FP8) {
+        products.push(of("m16n8k32", 32, a, b, Sum::F16, false, Arch::Sm89));
+        products.push(of("m16n8k16", 16, a, b, Sum::F32, false, Arch::Sm89));
+        products.push(of("m16n8k16", 16, a, b, Sum::F16, false, Arch::Sm89));
+    }
+    for (a, b) in pairs(&ALL) {
+        products.push(of("m16n8k32", 32, a, b, Sum::F32, true, Arch::Sm120a));
+    }
+    for (i, a) in ALL.into_iter().enumerate() {
+        products.push(of("m16n8k32", 32, a, ALL[(i + 2) % ALL.len()], Sum::F16, true, Arch::Sm120a));
+    }
+    products
 }
 
 /// Each lane's row has its registers of A, B and C, 8 bytes each.
@@ -141,11 +172,6 @@ fn product(product: Product) -> Case {
         }
         body += &format!("    st.global.{store} [%rd61+{}], {d};\n", 8 * i);
     }
-    let target = if product.a.table().is_some() && product.a.bits() == 8 || (wide && product.m == 16) {
-        Arch::Sm90a
-    } else {
-        Arch::Sm80
-    };
     let compare = match product.sum {
         Sum::F16 => Compare::HalfPair,
         Sum::F32 => Compare::Float(32),
@@ -155,8 +181,8 @@ fn product(product: Product) -> Case {
     Case {
         name: product.opcode(),
         covers: vec![product.opcode()],
-        target,
-        module: template::module(target, "", "", row, 8 * c_registers, &body),
+        target: product.target,
+        module: template::module(product.target, "", "", row, 8 * c_registers, &body),
         blocks: 1,
         cluster: 1,
         threads: 32,

@@ -15,6 +15,7 @@ mod logic;
 mod matrix;
 mod memory;
 mod operand;
+mod scaled;
 mod synchronise;
 mod tensors;
 mod video;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Case> {
         call::cases,
         collective::cases,
         matrix::cases,
+        scaled::cases,
         synchronise::cases,
         hopper::cases,
         tensors::cases,

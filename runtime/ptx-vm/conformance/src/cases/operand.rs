@@ -1,7 +1,7 @@
 //! The element types of tensor-core products, and their inputs. The seed chooses between two kinds. Small integers have
 //! exact products in any order, and show every layout error by their places; the others are numbers of any size.
 
-use crate::oracle::real::{BF16, E4M3, E5M2, F16, Mode, Pair, Table};
+use crate::oracle::real::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, Mode, Pair, Table};
 use crate::values::Random;
 
 /// An operand type.
@@ -12,6 +12,9 @@ pub(super) enum Type {
     Tf32,
     E4m3,
     E5m2,
+    E3m2,
+    E2m3,
+    E2m1,
     S8,
     U8,
     F64,
@@ -25,6 +28,9 @@ impl Type {
             Type::Tf32 => "tf32",
             Type::E4m3 => "e4m3",
             Type::E5m2 => "e5m2",
+            Type::E3m2 => "e3m2",
+            Type::E2m3 => "e2m3",
+            Type::E2m1 => "e2m1",
             Type::S8 => "s8",
             Type::U8 => "u8",
             Type::F64 => "f64",
@@ -46,6 +52,9 @@ impl Type {
             Type::Bf16 => Some(&BF16),
             Type::E4m3 => Some(&E4M3),
             Type::E5m2 => Some(&E5M2),
+            Type::E3m2 => Some(&E3M2),
+            Type::E2m3 => Some(&E2M3),
+            Type::E2m1 => Some(&E2M1),
             _ => None,
         }
     }
@@ -56,6 +65,8 @@ impl Type {
             Type::F64 => f64::from_bits(bits),
             Type::S8 => f64::from(bits as u8 as i8),
             Type::U8 => f64::from(bits as u8),
+            Type::E3m2 | Type::E2m3 => self.table().map_or(f64::NAN, |table| table.value(bits & 0x3f)),
+            Type::E2m1 => self.table().map_or(f64::NAN, |table| table.value(bits >> 2 & 0xf)),
             _ => self.table().map_or(f64::NAN, |table| table.value(bits)),
         }
     }
@@ -75,7 +86,13 @@ impl Type {
             }
             _ => {
                 let x = if small { integer as f64 } else { (random.bits() % 20_001) as f64 / 1e4 - 1.0 };
-                self.table().map_or(0, |table| table.round(Pair::of(x), Mode::Rn))
+                let code = self.table().map_or(0, |table| table.round(Pair::of(x), Mode::Rn));
+                // The rest of the byte is padding, which may be anything.
+                match self {
+                    Type::E3m2 | Type::E2m3 => code | random.bits() & 0xc0,
+                    Type::E2m1 => code << 2 | random.bits() & 0xc3,
+                    _ => code,
+                }
             }
         }
     }

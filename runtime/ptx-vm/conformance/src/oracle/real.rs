@@ -88,6 +88,16 @@ impl Table {
         }
     }
 
+    /// All codes of `exponent` and `mantissa` bits as finite numbers. The one that [`new`](Self::new) gives to NaN is the
+    /// largest.
+    fn finite(exponent: u32, mantissa: u32) -> Self {
+        let mut table = Self::new(exponent, mantissa, false);
+        let largest = (2.0 - 2f64.powi(-(mantissa as i32))) * 2f64.powi(1 << (exponent - 1));
+        table.values.push(largest);
+        table.overflow += 1;
+        table
+    }
+
     /// The value of a code.
     pub fn value(&self, code: u64) -> f64 {
         let magnitude = code & (self.sign - 1);
@@ -178,6 +188,12 @@ pub static TF32: LazyLock<Table> = LazyLock::new(|| Table::new(8, 10, true));
 pub static E4M3: LazyLock<Table> = LazyLock::new(|| Table::new(4, 3, false));
 /// `.e5m2`.
 pub static E5M2: LazyLock<Table> = LazyLock::new(|| Table::new(5, 2, true));
+/// `.e3m2`.
+pub static E3M2: LazyLock<Table> = LazyLock::new(|| Table::finite(3, 2));
+/// `.e2m3`.
+pub static E2M3: LazyLock<Table> = LazyLock::new(|| Table::finite(2, 3));
+/// `.e2m1`.
+pub static E2M1: LazyLock<Table> = LazyLock::new(|| Table::finite(2, 1));
 
 /// Replaces a subnormal `f32` by a zero of the same sign.
 pub fn flush(x: f32) -> f32 {

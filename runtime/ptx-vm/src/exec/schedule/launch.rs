@@ -139,6 +139,9 @@ fn check_features(program: &Program, arch: Arch) -> Result<(), String> {
 
 /// Checks that the chosen arithmetic supports every product of the kernel.
 fn check_arithmetic(kernel: &Kernel, options: &Options) -> Result<(), String> {
+    if !kernel.program.scaled_products.iter().all(|product| product.has_model(options.arithmetic)) {
+        return Err("products with block scales have the exact model of sm_120 only".to_owned());
+    }
     kernel.program.products.iter().try_for_each(|product| product.check(options.arithmetic)).map_err(|e| e.to_string())
 }
 

@@ -10,6 +10,7 @@ use crate::exec::state::undefined::ReadFrom;
 use crate::memory::window;
 use crate::numerics::fragment::{self, TileRows};
 use crate::numerics::mma::Mma;
+use crate::numerics::scaled_mma::ScaleSource;
 use crate::program::flags::{AccessFlags, MatrixFlags};
 use crate::program::{Instruction, Row};
 
@@ -187,6 +188,47 @@ impl Operation for Multiply {
         let (left, rest) = registers.split_at(a);
         let (right, rest) = rest.split_at(b);
         mma.execute(arithmetic, left, right, &rest[..c], &mut d[..c]);
+        for (values, &row) in d.iter().zip(d_rows) {
+            context.put::<u32>(row, values, u32::MAX);
+        }
+        Flow::Next
+    }
+}
+
+/// `mma.sync` with block scales. `imm` is its number among the program's. `list` holds the registers of D, A, B and C. Then
+/// it holds three of A and three of B: the scales, the byte, the thread.
+pub(crate) struct MultiplyScaled;
+
+impl Operation for MultiplyScaled {
+    fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
+        if let Err(flow) = context.whole_warp(mask) {
+            return flow;
+        }
+        let program = context.program;
+        let mma = &program.scaled_products[i.imm as usize];
+        let list = &program.rows[i.list as usize..i.list as usize + 20];
+        let (d_rows, sources) = list.split_at(4);
+        let registers: Vec<[u32; 32]> = sources.iter().map(|&row| *context.lanes::<u32>(row)).collect();
+        let scales = &registers[10..];
+        for (of_b, scales) in [(false, &scales[..3]), (true, &scales[3..])] {
+            let selectors = [scales[1].map(|x| x & 0xffff), scales[2].map(|x| x & 0xffff)];
+            let [byte, thread] = selectors.map(|lanes| lanes[0]);
+            if selectors.iter().any(|lanes| lanes.iter().any(|x| *x != lanes[0])) || !mma.selects(of_b, byte, thread) {
+                let operand = if of_b { "B" } else { "A" };
+                return context.invalid(
+                    None,
+                    format!("byte {byte} and thread {thread} select no scales of {operand}, or lanes select others"),
+                );
+            }
+        }
+        let source = |at: usize| ScaleSource {
+            words: &scales[at],
+            byte: scales[at + 1][0] & 0xffff,
+            thread: scales[at + 2][0] & 0xffff,
+        };
+        let operands = (&registers[..4], &registers[4..6], &registers[6..10]);
+        let mut d = [[0u32; 32]; 4];
+        mma.execute(context.launch.arithmetic, operands, (source(0), source(3)), &mut d);
         for (values, &row) in d.iter().zip(d_rows) {
             context.put::<u32>(row, values, u32::MAX);
         }

@@ -37,8 +37,7 @@ pub enum Instruction {
     MmaMixed(MixedInput),
 }
 
-/// `mma.m16n8k32` of FP8, and how it adds. sm_90a and sm_100 have no such instruction: their compilers make it of
-/// products of f16.
+/// `mma.m16n8k32` of FP8, and how it adds. For sm_90a and sm_100, compilers make it of products of f16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NativeFp8 {
     /// The types of A and B.
