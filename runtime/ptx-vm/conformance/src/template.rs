@@ -25,7 +25,11 @@ pub fn module(
     output_row: usize,
     body: &str,
 ) -> String {
-    let version = if target == Arch::Sm80 { "7.8" } else { "8.4" };
+    let version = match target {
+        Arch::Sm80 => "7.8",
+        Arch::Sm100a => "8.6",
+        _ => "8.4",
+    };
     format!(
         ".version {version}\n.target {}\n.address_size 64\n{outside}\n\
 .visible .entry test(.param .u64 input, .param .u64 output{parameters})\n{{\n{REGISTERS}

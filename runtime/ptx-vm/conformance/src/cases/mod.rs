@@ -16,6 +16,8 @@ mod matrix;
 mod memory;
 mod operand;
 mod synchronise;
+mod tensor_memory;
+mod tensor_products;
 mod tensors;
 mod video;
 mod warpgroup;
@@ -42,6 +44,8 @@ pub fn all() -> Vec<Case> {
         tensors::cases,
         images::cases,
         warpgroup::cases,
+        tensor_memory::cases,
+        tensor_products::cases,
         asynchronous::cases,
     ];
     groups.into_iter().flat_map(|group| group()).collect()
