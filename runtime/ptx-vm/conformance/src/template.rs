@@ -25,10 +25,10 @@ pub fn module(
     output_row: usize,
     body: &str,
 ) -> String {
-    let version = match target {
-        Arch::Sm80 => "7.8",
-        Arch::Sm100a => "8.6",
-        _ => "8.4",
+    let version = match target.capability().0 {
+        8 if target == Arch::Sm80 => "7.8",
+        ..=9 => "8.4",
+        _ => "8.8",
     };
     format!(
         ".version {version}\n.target {}\n.address_size 64\n{outside}\n\
