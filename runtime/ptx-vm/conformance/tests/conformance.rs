@@ -62,6 +62,13 @@ fn bit_models_agree_on_exact_products() {
     }
 }
 
+/// The model of `tcgen05.mma`, likewise; it has no other.
+#[test]
+fn the_bit_model_of_tensor_memory_agrees_on_exact_products() {
+    let options = Options::default().workers(1).arithmetic(Arithmetic::Exact(Generation::Blackwell));
+    pass(&[6], &options, |case| case.name.starts_with("tcgen05.mma"));
+}
+
 #[test]
 fn names_are_unique_and_covers_are_true() {
     let mut names = HashSet::new();

@@ -66,11 +66,11 @@ impl Site<'_, '_> {
             Operator::DropArrival
         } else if s.is("bar") || s.is("barrier") {
             Operator::DropBarrier
-        } else if s.is("fence") || s.is("membar") {
+        } else if s.is("fence") || s.is("membar") || s.is("tcgen05.fence") {
             Operator::DropFence
-        } else if s.has("wait_group") || s.has("wait_all") || s.is("griddepcontrol.wait") {
+        } else if s.has("wait_group") || s.has("wait_all") || s.is("griddepcontrol.wait") || s.is("tcgen05.wait") {
             Operator::DropWait
-        } else if s.has("commit_group") {
+        } else if s.has("commit_group") || s.is("tcgen05.commit") {
             Operator::DropCommit
         } else if s.is("mbarrier.arrive") || s.is("mbarrier.arrive_drop") || s.is("cp.async.mbarrier.arrive") {
             Operator::DropArrival
@@ -172,7 +172,8 @@ impl Site<'_, '_> {
             let guard = s.guard.map_or(String::new(), |g| format!("{g} "));
             self.replace(Operator::Swizzle, "no", format!("{guard}mov.b32 {to}, {from};"));
         }
-        // The swizzle mode of a wgmma descriptor: bits 62 and 63 (PTX ISA 9.7.15.5.1.2.2).
+        // The swizzle mode of a wgmma descriptor, bits 62 and 63 (PTX ISA 9.7.15.5.1.2.2), and the even ones of tcgen05,
+        // whose code has a bit more (9.7.16.4.1).
         if !(s.is("or.b64") || s.is("add.s64") || s.is("mov.b64") || s.is("mov.u64")) {
             return;
         }
@@ -219,7 +220,8 @@ impl Site<'_, '_> {
 /// Whether a statement orders something else if it is moved above this one.
 fn touches_memory(s: &Statement<'_>) -> bool {
     let local = s.has("param") || s.has("local") || s.has("const");
-    let access = ["ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "wgmma", "mbarrier", "fence", "membar"];
+    let access =
+        ["ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "wgmma", "mbarrier", "fence", "membar", "tcgen05"];
     access.iter().any(|op| s.is(op)) && !local
 }
 
@@ -231,7 +233,10 @@ fn early(statements: &[Statement<'_>], index: usize) -> Option<Mutation> {
         || s.is("mbarrier.arrive")
         || s.has("commit_group")
         || s.is("fence")
-        || s.is("membar");
+        || s.is("membar")
+        || s.is("tcgen05.commit")
+        || s.is("tcgen05.fence::before_thread_sync")
+        || s.is("tcgen05.wait");
     if !moves || s.starts_block {
         return None;
     }

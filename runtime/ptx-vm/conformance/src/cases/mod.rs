@@ -17,6 +17,8 @@ mod memory;
 mod operand;
 mod scaled;
 mod synchronise;
+mod tensor_memory;
+mod tensor_products;
 mod tensors;
 mod video;
 mod warpgroup;
@@ -44,6 +46,8 @@ pub fn all() -> Vec<Case> {
         tensors::cases,
         images::cases,
         warpgroup::cases,
+        tensor_memory::cases,
+        tensor_products::cases,
         asynchronous::cases,
     ];
     groups.into_iter().flat_map(|group| group()).collect()
