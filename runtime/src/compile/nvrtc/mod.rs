@@ -13,7 +13,6 @@ use std::time::SystemTime;
 
 use crate::compile::cache::{CacheKey, KernelCache};
 use crate::error::{Error, Result};
-use crate::memory::host_bytes::HostBytes;
 
 use library::Library;
 pub(crate) use library::{CompiledKernel, Unusable};
@@ -67,7 +66,7 @@ impl Nvrtc {
     /// [`Error::OutOfMemory`] where NVRTC would find no memory: it ends the process then.
     pub(crate) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<CompiledKernel> {
         let library = self.library()?;
-        if !HostBytes::have_room(ROOM) || Vec::<u8>::new().try_reserve_exact(ROOM).is_err() {
+        if Vec::<u8>::new().try_reserve_exact(ROOM).is_err() {
             return Err(Error::OutOfMemory { device: "this computer".to_owned(), bytes: ROOM });
         }
         library.compile(name, code, options, cubin)
