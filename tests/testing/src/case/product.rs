@@ -245,7 +245,9 @@ impl<'k> Case<'k> {
         let of_kernel = self.kernel.gemm.choice().kernel().map(|kernel| kernel.key.multiplication());
         let multiplication = of_kernel.unwrap_or(match self.kernel.arithmetic {
             Arithmetic::FastBf16 => Multiplication::FastBf16,
-            Arithmetic::Exact | Arithmetic::Int8Activations | Arithmetic::Tf32 | Arithmetic::FastFp8 => Multiplication::Exact,
+            Arithmetic::Exact | Arithmetic::Int8Activations | Arithmetic::Tf32 | Arithmetic::FastFp8 => {
+                Multiplication::Exact
+            }
         });
         let extent = Extent { m, n, l };
         let mut products = Vec::new();

@@ -138,7 +138,9 @@ impl Workload {
         let of_kernel = gemm.choice().kernel().map(|kernel| kernel.key.multiplication());
         let multiplication = of_kernel.unwrap_or(match arithmetic {
             Arithmetic::FastBf16 => Multiplication::FastBf16,
-            Arithmetic::Exact | Arithmetic::Int8Activations | Arithmetic::Tf32 | Arithmetic::FastFp8 => Multiplication::Exact,
+            Arithmetic::Exact | Arithmetic::Int8Activations | Arithmetic::Tf32 | Arithmetic::FastFp8 => {
+                Multiplication::Exact
+            }
         });
         let product = Product::new(tree.types(), multiplication, extent, k, &a, &b)?;
         let mut values = Vec::new();
