@@ -4,7 +4,8 @@
 //! `cargo bench --bench peers -- [words]` measures the rows whose names have all of the words. Contestants take turns,
 //! and the time of each is the median over its turns; before that, their results are compared. It uses as many threads
 //! as it may: `taskset -c 0 cargo bench …` uses one. It prints a Markdown table with the times. It also has this
-//! library's time relative to the fastest of the others (below 1 it is faster).
+//! library's time relative to the fastest of the others (below 1 it is faster). The column `fuse` is this library, too: the
+//! work as one program of tensor expressions.
 
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
@@ -20,6 +21,9 @@ mod model;
 #[path = "../ndarray_rows.rs"]
 mod ndarray_rows;
 mod ours;
+#[path = "../../examples/minilm/program.rs"]
+#[allow(dead_code, reason = "the example prints the choice")]
+mod program;
 mod python;
 mod rust;
 mod work;
@@ -133,7 +137,8 @@ fn main() -> ours::Outcome<()> {
     let workers: Vec<Worker> = PYTHON.iter().filter_map(|name| Worker::start(name, threads)).collect();
     println!("{}\n", heading(threads, &workers));
     let device = Device::cpu();
-    let names: Vec<&str> = ["epilogue", "ndarray", "loop"].into_iter().chain(workers.iter().map(|w| w.name)).collect();
+    let names: Vec<&str> =
+        ["epilogue", "fuse", "ndarray", "loop"].into_iter().chain(workers.iter().map(|w| w.name)).collect();
     println!("| work | {} | ratio to the best |", names.join(" | "));
     println!("|---|{}--:|", "--:|".repeat(names.len()));
     let mut wrong = Vec::new();
@@ -142,12 +147,14 @@ fn main() -> ours::Outcome<()> {
             continue;
         }
         let mut contestants = vec![ours::contestant(&device, work)?];
+        contestants.extend(ours::fused(&device, work)?);
+        let own = contestants.len();
         contestants.extend(rust::contestants(work));
         contestants.extend(workers.iter().filter_map(|worker| worker.contestant(work).ok()));
         wrong.extend(check(work, &contestants).err());
         let times = take_turns(&mut contestants);
         let by_name: BTreeMap<&str, f64> = contestants.iter().map(|c| c.name).zip(times.iter().copied()).collect();
-        let best = times[1..].iter().copied().fold(f64::INFINITY, f64::min);
+        let best = times[own..].iter().copied().fold(f64::INFINITY, f64::min);
         let cells: Vec<String> =
             names.iter().map(|name| by_name.get(name).map_or_else(String::new, |t| time(*t))).collect();
         println!("| {work} | {} | {:.2} |", cells.join(" | "), times[0] / best);

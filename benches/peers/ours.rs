@@ -74,8 +74,66 @@ pub(crate) fn contestant(device: &Device, work: Work) -> Outcome<Contestant<'sta
         Work::Convolution { images, extent, channels, layer } => convolution(device, images, extent, channels, layer),
         Work::MiniLm { sentences, tokens } => minilm::contestant(device, sentences, tokens),
         Work::Pairs { of, shape } => pairs(device, of, shape),
+        Work::Pool { images, channels, extent, mean } => pool(device, [images, channels, extent], mean),
+        Work::Gather { shape, count } => gather(device, shape, count),
+        Work::GroupNorm { images, channels, extent } => group_norm(device, [images, channels, extent]),
+        Work::CrossEntropy { shape } => cross_entropy(device, shape),
         _ => expression(device, work),
     }
+}
+
+/// The work as one program of tensor expressions that `fuse` cuts into products, where there is one.
+pub(crate) fn fused(device: &Device, work: Work) -> Outcome<Option<Contestant<'static>>> {
+    match work {
+        Work::MiniLm { sentences, tokens } => minilm::fused(device, sentences, tokens).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Images `[images, channels, extent, extent]`.
+fn images(device: &Device, [images, channels, extent]: [usize; 3]) -> Outcome<(Tensor, DeviceTensor)> {
+    let (pixels, shape) = (channels * extent * extent, [images, channels, extent, extent]);
+    let given = tensor::<f32>(device, &values(images * pixels, 0.02), [images, pixels])?.reshape(shape)?;
+    Ok((te::placeholder(shape.map(|extent| te::Expr::int(extent as i64)), "x"), given))
+}
+
+fn pool(device: &Device, shape: [usize; 3], mean: bool) -> Outcome<Contestant<'static>> {
+    let ((x, given), window) = (images(device, shape)?, te::ops::Pooling::new([2, 2]));
+    let output = if mean { te::ops::average_pool(&x, window)? } else { te::ops::max_pool(&x, window)? };
+    let [images, channels, extent] = shape;
+    run::<f32>(device, &output, vec![(x, given)], vec![images, channels, extent / 2, extent / 2])
+}
+
+fn group_norm(device: &Device, shape: [usize; 3]) -> Outcome<Contestant<'static>> {
+    let (x, given) = images(device, shape)?;
+    let output = te::ops::group_norm(&x, 8, None, None, 1e-5)?;
+    let [images, channels, extent] = shape;
+    run::<f32>(device, &output, vec![(x, given)], vec![images, channels, extent, extent])
+}
+
+/// Classes, and rows of a table, in no order: see `worker.py`.
+fn places(device: &Device, count: usize, below: usize) -> Outcome<DeviceTensor> {
+    let places: Vec<i32> = (0..count).map(|i| (i * 7919 % below) as i32).collect();
+    Ok(device.tensor(&places, [count])?)
+}
+
+fn gather(device: &Device, [n, m]: [usize; 2], count: usize) -> Outcome<Contestant<'static>> {
+    let [rows, columns, picked] = [n, m, count].map(|extent| te::Expr::int(extent as i64));
+    let x = te::placeholder([rows, columns], "x");
+    let index = te::placeholder_of(ElementType::I32, [picked], "index");
+    let inputs = vec![
+        (x.clone(), tensor::<f32>(device, &values(n * m, 0.02), [n, m])?),
+        (index.clone(), places(device, count, n)?),
+    ];
+    run::<f32>(device, &te::ops::gather(&x, &index, 0)?, inputs, vec![count, m])
+}
+
+fn cross_entropy(device: &Device, [n, m]: [usize; 2]) -> Outcome<Contestant<'static>> {
+    let x = te::placeholder([te::var("n"), te::var("m")], "x");
+    let classes = te::placeholder_of(ElementType::I32, [x.shape()[0].clone()], "classes");
+    let output = te::ops::cross_entropy(&x, &classes)?;
+    let inputs = vec![(x, tensor::<f32>(device, &values(n * m, 0.02), [n, m])?), (classes, places(device, n, m)?)];
+    run::<f32>(device, &output, inputs, vec![n])
 }
 
 fn convolution(
@@ -142,6 +200,7 @@ fn expression(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
         Work::Softmax { shape, axis } => (te::ops::softmax(&x, axis)?, shape),
         Work::LayerNorm { shape } => (te::ops::layer_norm(&x, [1], None, None, 1e-5)?, shape),
         Work::Cumsum { shape, axis } => (te::ops::cumsum(&x, axis)?, shape),
+        Work::CumMax { shape, axis } => (te::ops::cummax(&x, axis)?, shape),
         Work::Recurrence { shape } => {
             let [n, m] = shape.map(|extent| te::Expr::int(extent as i64));
             let (a, x) = (te::placeholder([n.clone(), m.clone()], "a"), te::placeholder([n, m], "x"));
@@ -149,9 +208,7 @@ fn expression(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
         }
         Work::Sum { shape, axis } => (te::ops::sum(&x, [axis])?, shape),
         Work::Variance { shape, axis } => (te::ops::var(&x, [axis], 0.0)?, shape),
-        Work::Product { .. } | Work::Convolution { .. } | Work::MiniLm { .. } | Work::Pairs { .. } => {
-            unreachable!("it is an expression of one tensor")
-        }
+        _ => unreachable!("it is an expression of one matrix"),
     };
     let kept: Vec<usize> = match work {
         Work::ArgMax { .. } | Work::Sum { axis: 1, .. } | Work::Variance { axis: 1, .. } => vec![n],

@@ -103,6 +103,32 @@ pub(crate) enum Work {
         shape: [usize; 2],
         axis: usize,
     },
+    /// Windows of 2×2 with a stride of 2, over square images `[N, C, H, W]`: the largest value, or the mean.
+    Pool {
+        images: usize,
+        channels: usize,
+        extent: usize,
+        mean: bool,
+    },
+    /// Rows of a table `[n, m]`, picked by an index of `count`.
+    Gather {
+        shape: [usize; 2],
+        count: usize,
+    },
+    /// Images `[N, C, H, W]` in 8 groups of channels.
+    GroupNorm {
+        images: usize,
+        channels: usize,
+        extent: usize,
+    },
+    CumMax {
+        shape: [usize; 2],
+        axis: usize,
+    },
+    /// The loss of each row of logits.
+    CrossEntropy {
+        shape: [usize; 2],
+    },
     /// A function of `x[m, k]` and `y[n, k]`.
     Pairs {
         of: Pairs,
@@ -146,6 +172,16 @@ impl fmt::Display for Work {
             Self::Recurrence { shape: [n, m] } => write!(f, "linear recurrence down {n}×{m}"),
             Self::Sum { shape: [n, m], axis } => write!(f, "sum {} {n}×{m}", along(axis)),
             Self::Variance { shape: [n, m], axis } => write!(f, "variance {} {n}×{m}", along(axis)),
+            Self::Pool { images, channels, extent, mean } => {
+                let of = if *mean { "average" } else { "max" };
+                write!(f, "{of} pool 2×2, {images}×{channels}×{extent}×{extent}")
+            }
+            Self::Gather { shape: [n, m], count } => write!(f, "gather {count} rows of {n}×{m}"),
+            Self::GroupNorm { images, channels, extent } => {
+                write!(f, "group norm {images}×{channels}×{extent}×{extent}")
+            }
+            Self::CumMax { shape: [n, m], axis } => write!(f, "cummax {} {n}×{m}", along(axis)),
+            Self::CrossEntropy { shape: [n, m] } => write!(f, "cross entropy {n}×{m}"),
             Self::Pairs { of, shape: [m, n, k] } => {
                 let of = match of {
                     Pairs::Manhattan => "sum of |a − b|",
@@ -192,6 +228,13 @@ impl Work {
             Self::Recurrence { shape: [n, m] } => format!("recurrence {n} {m}"),
             Self::Sum { shape: [n, m], axis } => format!("sum {n} {m} {axis}"),
             Self::Variance { shape: [n, m], axis } => format!("variance {n} {m} {axis}"),
+            Self::Pool { images, channels, extent, mean } => {
+                format!("pool {images} {channels} {extent} {}", u8::from(*mean))
+            }
+            Self::Gather { shape: [n, m], count } => format!("gather {n} {m} {count}"),
+            Self::GroupNorm { images, channels, extent } => format!("group_norm {images} {channels} {extent}"),
+            Self::CumMax { shape: [n, m], axis } => format!("cummax {n} {m} {axis}"),
+            Self::CrossEntropy { shape: [n, m] } => format!("cross_entropy {n} {m}"),
             Self::Pairs { of, shape: [m, n, k] } => format!("pairs {m} {n} {k} {}", of.word()),
             Self::MiniLm { sentences, tokens } => format!("minilm {sentences} {tokens}"),
         }
@@ -258,6 +301,15 @@ impl Work {
             Self::ArgMax { shape: [4096, 4096] },
             Self::Variance { shape: [4096, 4096], axis: 0 },
             Self::Variance { shape: [4096, 4096], axis: 1 },
+        ]);
+        all.extend([
+            Self::Pool { images: 8, channels: 64, extent: 112, mean: false },
+            Self::Pool { images: 8, channels: 64, extent: 112, mean: true },
+            Self::Gather { shape: [30_000, 384], count: 4096 },
+            Self::GroupNorm { images: 8, channels: 64, extent: 56 },
+            Self::CumMax { shape: [4096, 1024], axis: 0 },
+            Self::CumMax { shape: [4096, 1024], axis: 1 },
+            Self::CrossEntropy { shape: [1024, 10_000] },
         ]);
         for k in [3, 64] {
             all.extend(Pairs::ALL.map(|of| Self::Pairs { of, shape: [4096, 4096, k] }));

@@ -29,6 +29,14 @@ def convolution_inputs(images, extent, channels):
     return x, w, values(channels, 0.02)
 
 
+def image_inputs(count, channels, extent):
+    return values(count * channels * extent * extent, 0.02).reshape(count, channels, extent, extent)
+
+
+def places(count, below):
+    return (np.arange(count, dtype=np.int64) * 7919 % below).astype(np.int32)
+
+
 def product_inputs(m, n, k, weights):
     a = values(m * k, 0.01).reshape(m, k)
     b = values(k * n, 0.01)
@@ -125,6 +133,35 @@ class Numpy:
 
     def sum(self, x, axis):
         return lambda: x.sum(axis=axis)
+
+    def pool(self, x, mean):
+        n, c, h, w = x.shape
+        windows = x.reshape(n, c, h // 2, 2, w // 2, 2)
+        return lambda: windows.mean(axis=(3, 5)) if mean else windows.max(axis=(3, 5))
+
+    def gather(self, x, index):
+        return lambda: np.take(x, index, axis=0)
+
+    def group_norm(self, x):
+        n, c, h, w = x.shape
+
+        def run():
+            y = x.reshape(n, 8, -1)
+            y = y - y.mean(axis=2, keepdims=True)
+            y /= np.sqrt((y * y).mean(axis=2, keepdims=True) + 1e-5)
+            return y.reshape(n, c, h, w)
+        return run
+
+    def cummax(self, x, axis):
+        return lambda: np.maximum.accumulate(x, axis=axis)
+
+    def cross_entropy(self, x, classes):
+        rows = np.arange(len(x))
+
+        def run():
+            largest = x.max(axis=1)
+            return np.log(np.exp(x - largest[:, None]).sum(axis=1)) + largest - x[rows, classes]
+        return run
 
     def variance(self, x, axis):
         return lambda: x.var(axis=axis)
@@ -223,6 +260,26 @@ class Torch:
     def sum(self, x, axis):
         x = self.tensor(x)
         return lambda: x.sum(dim=axis)
+
+    def pool(self, x, mean):
+        x, f = self.tensor(x), self.torch.nn.functional
+        return lambda: f.avg_pool2d(x, 2) if mean else f.max_pool2d(x, 2)
+
+    def gather(self, x, index):
+        x, index = self.tensor(x), self.tensor(index)
+        return lambda: self.torch.index_select(x, 0, index)
+
+    def group_norm(self, x):
+        x = self.tensor(x)
+        return lambda: self.torch.nn.functional.group_norm(x, 8)
+
+    def cummax(self, x, axis):
+        x = self.tensor(x)
+        return lambda: self.torch.cummax(x, dim=axis).values
+
+    def cross_entropy(self, x, classes):
+        x, classes = self.tensor(x), self.tensor(classes.astype(np.int64))
+        return lambda: self.torch.nn.functional.cross_entropy(x, classes, reduction="none")
 
     def variance(self, x, axis):
         x = self.tensor(x)
@@ -329,6 +386,36 @@ class Jax:
 
     def sum(self, x, axis):
         return self.compiled(lambda x: x.sum(axis=axis), x)
+
+    def pool(self, x, mean):
+        n, c, h, w = x.shape
+
+        def run(x):
+            windows = x.reshape(n, c, h // 2, 2, w // 2, 2)
+            return windows.mean(axis=(3, 5)) if mean else windows.max(axis=(3, 5))
+        return self.compiled(run, x)
+
+    def gather(self, x, index):
+        return self.compiled(lambda x, index: x[index], x, index)
+
+    def group_norm(self, x):
+        n, c, h, w = x.shape
+
+        def run(x):
+            y = x.reshape(n, 8, -1)
+            y = y - y.mean(axis=2, keepdims=True)
+            y = y * self.jax.lax.rsqrt((y * y).mean(axis=2, keepdims=True) + 1e-5)
+            return y.reshape(n, c, h, w)
+        return self.compiled(run, x)
+
+    def cummax(self, x, axis):
+        return self.compiled(lambda x: self.jax.lax.cummax(x, axis=axis), x)
+
+    def cross_entropy(self, x, classes):
+        def run(x, classes):
+            logarithms = self.jax.nn.log_softmax(x, axis=1)
+            return -self.jnp.take_along_axis(logarithms, classes[:, None], axis=1)[:, 0]
+        return self.compiled(run, x, classes)
 
     def variance(self, x, axis):
         return self.compiled(lambda x: x.var(axis=axis), x)
@@ -450,6 +537,25 @@ class Onnxruntime:
     def sum(self, x, axis):
         return self.one(x, "ReduceSum", [("axes", np.array([axis], np.int64))], keepdims=0)
 
+    def pool(self, x, mean):
+        return self.one(x, "AveragePool" if mean else "MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+
+    def gather(self, x, index):
+        node = self.onnx.helper.make_node("Gather", ["x", "index"], ["y"])
+        return self.session([node], {"x": x, "index": index.astype(np.int64)})
+
+    def group_norm(self, x):
+        scale, bias = np.ones(x.shape[1], np.float32), np.zeros(x.shape[1], np.float32)
+        # The version of operations that `session` has takes these for each group.
+        return self.one(x, "GroupNormalization", [("scale", scale[:8]), ("bias", bias[:8])], num_groups=8, epsilon=1e-5)
+
+    def cummax(self, x, axis):
+        raise Refused("no operation for it")
+
+    def cross_entropy(self, x, classes):
+        node = self.onnx.helper.make_node("SoftmaxCrossEntropyLoss", ["x", "classes"], ["y"], reduction="none")
+        return self.session([node], {"x": x, "classes": classes.astype(np.int64)})
+
     def variance(self, x, axis):
         raise Refused("no operation for it")
 
@@ -474,7 +580,16 @@ def prepare(library, words):
     if kind == "pairs":
         m, n, k = map(int, rest[:3])
         return library.pairs(values(m * k, 0.02).reshape(m, k), values(n * k, 0.01).reshape(n, k), rest[3])
+    if kind == "pool":
+        *shape, mean = map(int, rest)
+        return library.pool(image_inputs(*shape), bool(mean))
+    if kind == "group_norm":
+        return library.group_norm(image_inputs(*map(int, rest)))
     rows, columns, *axis = map(int, rest)
+    if kind == "gather":
+        return library.gather(matrix(rows, columns), places(axis[0], rows))
+    if kind == "cross_entropy":
+        return library.cross_entropy(matrix(rows, columns), places(rows, columns))
     if kind == "recurrence":
         return library.recurrence(np.abs(matrix(rows, columns)) * 0.9, matrix(rows, columns))
     return getattr(library, kind)(matrix(rows, columns), *axis)

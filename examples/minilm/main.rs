@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It has two forms: products with epilogues by hand (`model.rs`), and one program of tensor expressions (`program.rs`) that
-//! `epilogue::fuse` cuts into the same products. `--program` runs the second one and tells what each of its kernels is.
+//! `epilogue::fuse` cuts into the same products. `--program` runs the second one and tells what each of its kernels is;
+//! `--svg FILE` draws them.
 //!
 //! `--device cuda` runs on the first GPU; `--device emulated` runs the embeddings and the first layer of the first sentence
 //! in ptx-vm and compares them with the CPU's; `--check FILE` runs the sentences of a reference
@@ -56,11 +57,12 @@ enum On {
 struct Arguments {
     on: On,
     program: bool,
+    svg: Option<PathBuf>,
     check: Option<PathBuf>,
     sentences: Vec<String>,
 }
 
-const USAGE: &str = "minilm [--device cpu|cuda|emulated] [--program] [--check FILE] [SENTENCE…]
+const USAGE: &str = "minilm [--device cpu|cuda|emulated] [--program [--svg FILE]] [--check FILE] [SENTENCE…]
     After `--`, everything is a sentence.";
 
 fn main() -> ExitCode {
@@ -117,6 +119,10 @@ fn embeddings(arguments: &Arguments, device: &Device, folder: &Path, tokens: &[V
         return Model::load(device, folder)?.embed(&Batch::new(tokens));
     }
     let program = Program::load(device, folder)?;
+    if let Some(file) = &arguments.svg {
+        let written = std::fs::write(file, program.regions.to_svg());
+        written.map_err(|error| format!("{}: {error}", file.display()))?;
+    }
     let vectors = program.embed(tokens)?;
     println!("{}\n", program.choice());
     Ok(vectors)
@@ -194,7 +200,7 @@ fn one_layer(folder: &Path, tokens: &[i32]) -> Result<()> {
 impl Arguments {
     /// The arguments; `None` if only help is wanted.
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>> {
-        let mut arguments = Self { on: On::Cpu, program: false, check: None, sentences: Vec::new() };
+        let mut arguments = Self { on: On::Cpu, program: false, svg: None, check: None, sentences: Vec::new() };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--device" => {
@@ -209,6 +215,7 @@ impl Arguments {
                     }
                 }
                 "--program" => arguments.program = true,
+                "--svg" => arguments.svg = Some(words.next().ok_or("--svg needs a file")?.into()),
                 "-h" | "--help" => return Ok(None),
                 "--" => arguments.sentences.extend(words.by_ref()),
                 "--check" => arguments.check = Some(words.next().ok_or("--check needs a file")?.into()),
@@ -217,6 +224,9 @@ impl Arguments {
                 }
                 _ => arguments.sentences.push(word),
             }
+        }
+        if arguments.svg.is_some() && !arguments.program {
+            return Err("--svg draws what --program is cut into; give both".into());
         }
         Ok(Some(arguments))
     }

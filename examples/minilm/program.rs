@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use epilogue::fuse::{self, Regions};
 use epilogue::te::auto::Kernel;
 use epilogue::te::{self, Axis, Expr, Tensor, ops};
-use epilogue::{Device, DeviceTensor, ElementType, fuse};
+use epilogue::{Device, DeviceTensor, ElementType};
 use safetensors::SafeTensors;
 
 use crate::Result;
@@ -19,6 +20,8 @@ pub(crate) struct Program {
     lengths: Tensor,
     vectors: Tensor,
     kernel: Kernel,
+    /// The products and other kernels that it is cut into.
+    pub(crate) regions: Regions,
 }
 
 impl Program {
@@ -46,8 +49,9 @@ impl Program {
         let norm = ops::norm(&pooled, -1)?;
         let vectors = te::compute(pooled.shape(), "vectors", |[s, c]| pooled.at([s, c]) / norm.at([s]))?;
         let known = weights.known.iter().map(|(weight, values)| (weight, values));
-        let kernel = fuse::build(&[&vectors])?.weights(known).build(device)?;
-        Ok(Self { device: device.clone(), ids, lengths, vectors, kernel })
+        let fused = fuse::build(&[&vectors])?.weights(known);
+        let regions = fused.regions(device)?;
+        Ok(Self { device: device.clone(), ids, lengths, vectors, kernel: fused.build(device)?, regions })
     }
 
     /// The sentences' vectors, `[sentences, 384]`, each with length 1.
@@ -63,7 +67,7 @@ impl Program {
         Ok(vectors)
     }
 
-    /// What the last run was computed by.
+    /// The kernels of the last run.
     pub(crate) fn choice(&self) -> String {
         self.kernel.choice()
     }

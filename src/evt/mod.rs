@@ -11,7 +11,7 @@ mod cost;
 mod count;
 mod declared;
 pub mod derive;
-mod draw;
+pub(crate) mod draw;
 mod error;
 mod integers;
 mod limits;

@@ -38,6 +38,8 @@ pub(super) struct Node {
     pub(super) reads: Vec<usize>,
     /// The region that it belongs to.
     pub(super) unit: Option<usize>,
+    /// Whether it is computed from known values alone, once, when the program is built.
+    pub(super) is_known: bool,
 }
 
 impl Node {
@@ -102,7 +104,7 @@ pub(super) struct Cut {
     pub(super) units: Vec<Unit>,
     /// The contractions that are no products, and why.
     pub(super) refused: Vec<(Arc<Operation>, Reason)>,
-    /// What is read from memory.
+    /// Tensors that are read from memory.
     pub(super) kept: Kept,
     order: Order,
 }
@@ -118,7 +120,7 @@ pub(super) enum Step {
 
 impl Cut {
     /// Only [`Order::Device`] allows products.
-    pub(super) fn of(outputs: &[Tensor], device: &Device, order: Order) -> Result<Self, TeError> {
+    pub(super) fn of(outputs: &[Tensor], known: &[Tensor], device: &Device, order: Order) -> Result<Self, TeError> {
         let mut cut = Self { order, ..Self::default() };
         let (order, scans) = operations(outputs);
         outputs.iter().for_each(|output| cut.kept.add(output));
@@ -145,7 +147,36 @@ impl Cut {
             }
         }
         cut.grow();
+        for node in 0..cut.nodes.len() {
+            cut.nodes[node].is_known = cut.is_known(node, outputs, known);
+        }
         Ok(cut)
+    }
+
+    /// Whether a node can be computed when the program is built: from inputs whose values are known, and from no size that
+    /// only a run has.
+    fn is_known(&self, node: usize, outputs: &[Tensor], known: &[Tensor]) -> bool {
+        let own = &self.nodes[node];
+        let is_fixed = own
+            .tensors()
+            .iter()
+            .all(|tensor| !outputs.contains(tensor) && tensor.shape().iter().all(|extent| extent.as_int().is_some()));
+        if own.unit.is_some() || !is_fixed || !own.reads.iter().all(|read| self.nodes[*read].is_known) {
+            return false;
+        }
+        let reads_known = |x: &Expr| {
+            let mut reads_known = true;
+            x.visit(&mut |x| {
+                reads_known &= match x.kind() {
+                    Kind::Read(tensor, _) => known.contains(tensor) || self.place(tensor.operation()).is_some(),
+                    Kind::Var(var) => var.is_counter(),
+                    _ => true,
+                }
+            });
+            reads_known
+        };
+        let written_out = self.written_out(&own.operation);
+        !written_out.is_empty() && written_out.iter().all(reads_known)
     }
 
     /// Checks that a tensor is a product.
@@ -205,7 +236,7 @@ impl Cut {
             None => self.read_by_all(operation),
         };
         let unit = product.map(|product| self.add_product(product, &reads));
-        self.nodes.push(Node { operation: Arc::clone(operation), value: None, reads, unit });
+        self.nodes.push(Node { operation: Arc::clone(operation), value: None, reads, unit, is_known: false });
     }
 
     /// The unit of the next node: one whose left factor it shares, or a new one.
@@ -238,7 +269,7 @@ impl Cut {
         let body = tensor.operation().as_compute().map(|compute| self.kept.inlined(&compute.body[tensor.value()]));
         let reads = body.iter().flat_map(|body| self.read_by(body)).collect();
         let operation = Arc::clone(tensor.operation());
-        self.nodes.push(Node { operation, value: Some(tensor.value()), reads, unit: None });
+        self.nodes.push(Node { operation, value: Some(tensor.value()), reads, unit: None, is_known: false });
         self.nodes.len() - 1
     }
 
@@ -274,6 +305,14 @@ impl Cut {
 
     /// Nodes that a reduction or a kept tensor reads. A scan is computed by te from its inputs, whatever is kept elsewhere.
     fn read_by_all(&self, operation: &Arc<Operation>) -> Vec<usize> {
+        let mut reads: Vec<usize> = self.written_out(operation).iter().flat_map(|x| self.read_by(x)).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        reads
+    }
+
+    /// The expressions of an operation that is no scan, with what is neither kept nor a reduction written out.
+    fn written_out(&self, operation: &Arc<Operation>) -> Vec<Expr> {
         let Some(compute) = operation.as_compute() else { return Vec::new() };
         let all: Vec<Expr> = match parts(operation) {
             Some((_, reduce)) => {
@@ -283,10 +322,7 @@ impl Cut {
             }
             None => compute.body.clone(),
         };
-        let mut reads: Vec<usize> = all.iter().flat_map(|x| self.read_by(&self.kept.inlined(x))).collect();
-        reads.sort_unstable();
-        reads.dedup();
-        reads
+        all.iter().map(|x| self.kept.inlined(x)).collect()
     }
 
     /// Adds to each product what can be computed with it.
@@ -362,9 +398,9 @@ impl Cut {
         false
     }
 
-    /// The steps in an order in which they can be computed: te computes together what is ready at once.
+    /// The steps of a run, in an order in which they can be computed: te computes together what is ready at once.
     pub(super) fn steps(&self) -> Result<Vec<Step>, TeError> {
-        let mut done = vec![false; self.nodes.len()];
+        let mut done: Vec<bool> = self.nodes.iter().map(|node| node.is_known).collect();
         let mut units = vec![false; self.units.len()];
         let mut steps = Vec::new();
         while done.iter().any(|done| !done) {

@@ -44,12 +44,14 @@
 //! # How it is made
 //!
 //! `product.rs` recognises products by their axes, and `factor.rs` how factors are read. `cut.rs` grows regions, `tree.rs`
-//! makes epilogues, `program.rs` puts the parts together. `kept.rs` says what is read from memory instead of written out. `kernel.rs` plans and runs a product, whose operands are made by
+//! makes epilogues, `program.rs` puts the parts together. `kept.rs` says what is read from memory instead of written
+//! out. `draw.rs` draws the parts. `kernel.rs` plans and runs a product, whose operands are made by
 //! `view.rs`; `own.rs` is the same product for te. The program of expressions is cut before te sees the rest, so te
 //! knows nothing of products. It gets placeholders for the tensors that products write.
 //! A tensor of a run may lie so that no product takes it, so every region is also built as kernels of te.
 
 mod cut;
+mod draw;
 mod factor;
 mod kept;
 mod kernel;
@@ -67,6 +69,7 @@ mod weights;
 
 use epilogue_runtime::{Device, DeviceTensor};
 
+pub use self::draw::Regions;
 use self::program::Request;
 pub use self::reason::{Apart, Reason};
 use crate::level;
@@ -126,7 +129,8 @@ impl Fused {
     /// Gives inputs their values for all runs: weights. Runs have no arguments for them.
     ///
     /// The program keeps a copy, so later writes to the tensors do not change it. On the CPU, a weight that is the right
-    /// factor of a product is [packed](crate::Gemm::pack) once, by the first run.
+    /// factor of a product is [packed](crate::Gemm::pack) once, by the first run. A tensor of fixed extents that is computed
+    /// from weights alone is computed once, by [`build`](Self::build): a filter in another order of its axes, for example.
     ///
     /// ```
     /// use epilogue::{Device, fuse, te};
@@ -152,6 +156,26 @@ impl Fused {
     pub fn weights<'a>(mut self, weights: impl IntoIterator<Item = (&'a Tensor, &'a DeviceTensor)>) -> Self {
         self.request.weights.extend(weights.into_iter().map(|(of, values)| (of.clone(), values.clone())));
         self
+    }
+
+    /// The parts that are computed together on a device, to be printed or drawn. No run is needed, and no product is planned.
+    ///
+    /// ```
+    /// use epilogue::{Device, fuse, te};
+    ///
+    /// let (x, w) = (te::placeholder([2, 3], "x"), te::placeholder([4, 3], "w"));
+    /// let z = te::ops::linear(&x, &w, None)?;
+    /// let y = te::compute([2, 4], "y", |[i, j]| te::relu(z.at([i, j])))?;
+    /// let regions = fuse::build(&[&y])?.regions(&Device::cpu())?;
+    /// assert_eq!(regions.to_string(), "linear with y: a product, f32 × f32\n");
+    /// assert!(regions.to_svg().starts_with("<svg"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Errors of [`build`](Self::build).
+    pub fn regions(&self, device: &Device) -> Result<Regions, TeError> {
+        in_default_mode(|| Regions::of(&self.request, device))
     }
 
     /// The program on a device. Its products are planned by the first run of each class of extents.

@@ -15,6 +15,7 @@ use super::own::alone;
 use super::product::Product;
 use super::tree::{Epilogue, epilogue};
 use super::weights::{self, Lying};
+use crate::Argument;
 use crate::sync::lock;
 use crate::te::auto::{
     BoundTensors, HeldResult, Intermediates, Kernel, Order, Ran, Rewriting, Runs, Signature, TensorOrigin, part, parts,
@@ -35,26 +36,67 @@ pub(super) struct Request {
     pub(super) order: Order,
 }
 
+/// A program's steps as what runs, before they are put together.
+pub(super) struct Steps {
+    pub(super) cut: Cut,
+    pub(super) steps: Vec<Step>,
+    /// The work of each step, and its tensors.
+    made: Vec<(Work, Vec<Tensor>)>,
+    pub(super) slots: Vec<Slot>,
+    /// The inputs of a run.
+    inputs: Vec<Tensor>,
+    known: Vec<(Tensor, DeviceTensor)>,
+}
+
+impl Steps {
+    pub(super) fn of(request: &Request, device: &Device) -> Result<Self, TeError> {
+        let Request { outputs, required, weights, order } = request;
+        let order = *order;
+        let given: Vec<Tensor> = weights.iter().map(|(of, _)| of.clone()).collect();
+        let cut = Cut::of(outputs, &given, device, order)?;
+        required.iter().try_for_each(|tensor| cut.require(tensor))?;
+        let mut known = weights::copied(weights, device)?;
+        let steps = cut.steps()?;
+        let (slots, inputs) = (Vec::new(), Vec::new());
+        let mut making = Making { cut: &cut, outputs, required, known: &known, device, order, slots, inputs };
+        making.add_slots(&steps)?;
+        let made = steps.iter().map(|step| making.part(step, &steps)).collect::<Result<Vec<_>, _>>()?;
+        let Making { slots, mut inputs, .. } = making;
+        for slot in slots.iter().filter(|slot| slot.step.is_none()) {
+            let (values, read) = slot.values(&known, device, order)?;
+            inputs.extend(read);
+            known.push((slot.tensor.clone(), values));
+        }
+        weights::read(&given, &inputs)?;
+        inputs.retain(|input| !known.iter().any(|(of, _)| of == input));
+        let is_read = |of: &Tensor| made.iter().any(|(_, tensors)| tensors.contains(of));
+        known.retain(|(of, _)| is_read(of));
+        Ok(Self { cut, steps, made, slots, inputs, known })
+    }
+
+    /// The tensors that a step reads, and those that it writes.
+    pub(super) fn tensors(&self, step: usize) -> [Vec<&Tensor>; 2] {
+        let is_it = |slot: &Slot, tensor: &Tensor| slot.step == Some(step) && slot.tensor == *tensor;
+        let is_written = |tensor: &&Tensor| self.slots.iter().any(|slot| is_it(slot, tensor));
+        let (written, read) = self.made[step].1.iter().partition(is_written);
+        [read, written]
+    }
+
+    /// Whether the values of an input are known.
+    pub(super) fn knows(&self, input: &Tensor) -> bool {
+        self.known.iter().any(|(of, _)| of == input)
+    }
+}
+
 /// The program on a device.
 pub(super) fn build(request: &Request, device: &Device) -> Result<Kernel, TeError> {
-    let Request { outputs, required, weights: given, order } = request;
-    let order = *order;
-    let cut = Cut::of(outputs, device, order)?;
-    required.iter().try_for_each(|tensor| cut.require(tensor))?;
-    let known = weights::copied(given, device)?;
-    let steps = cut.steps()?;
-    let (slots, inputs) = (Vec::new(), Vec::new());
-    let mut making = Making { cut: &cut, outputs, required, known: &known, device, order, slots, inputs };
-    making.add_slots(&steps)?;
-    let made = steps.iter().map(|step| making.part(step, &steps)).collect::<Result<Vec<_>, _>>()?;
-    let Making { slots, mut inputs, .. } = making;
-    weights::read(&known, &inputs)?;
-    inputs.retain(|input| !known.iter().any(|(of, _)| of == input));
+    let outputs = &request.outputs;
+    let Steps { cut, made, slots, inputs, known, .. } = Steps::of(request, device)?;
     let count = inputs.len();
     let intermediates: Vec<Tensor> =
-        slots.iter().filter(|slot| slot.output.is_none()).map(|slot| slot.tensor.clone()).collect();
+        slots.iter().filter(|slot| slot.is_between()).map(|slot| slot.tensor.clone()).collect();
     let origin = |tensor: &Tensor| -> Result<TensorOrigin, TeError> {
-        if let Some(slot) = slots.iter().find(|slot| slot.tensor == *tensor) {
+        if let Some(slot) = slots.iter().find(|slot| slot.tensor == *tensor && slot.step.is_some()) {
             let between = intermediates.iter().position(|between| between == tensor).map(TensorOrigin::Intermediate);
             return slot.output.map(|output| TensorOrigin::Argument(count + output)).or(between).ok_or_else(missing);
         }
@@ -71,7 +113,7 @@ pub(super) fn build(request: &Request, device: &Device) -> Result<Kernel, TeErro
     let all = made.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
     let parameters: Vec<Tensor> = inputs.iter().chain(outputs).cloned().collect();
     let signature = Signature::with_known(&parameters, count, known);
-    let remarks = remarks(&cut);
+    let remarks = remarks(&cut).iter().map(|remark| format!("\n{remark}")).collect();
     let program = Program {
         device: device.clone(),
         parts: all,
@@ -83,11 +125,11 @@ pub(super) fn build(request: &Request, device: &Device) -> Result<Kernel, TeErro
 }
 
 /// Lines of the listing beside the kernels: the contractions that are no products, and what products leave out.
-fn remarks(cut: &Cut) -> String {
-    let refused = cut.refused.iter().map(|(of, reason)| format!("\n{} is no product: {reason}", of.name()));
+pub(super) fn remarks(cut: &Cut) -> Vec<String> {
+    let refused = cut.refused.iter().map(|(of, reason)| format!("{} is no product: {reason}", of.name()));
     let apart = cut.units.iter().flat_map(|unit| {
         let of = unit.first().operation.name();
-        unit.apart.iter().map(move |(name, apart)| format!("\n{name} is computed after {of} and not with it: {apart}"))
+        unit.apart.iter().map(move |(name, apart)| format!("{name} is computed after {of} and not with it: {apart}"))
     });
     refused.chain(apart).collect()
 }
@@ -97,15 +139,47 @@ fn missing() -> TeError {
 }
 
 /// A tensor that a part writes.
-struct Slot {
+pub(super) struct Slot {
     /// The tensor that it holds, and in which type.
-    of: Tensor,
+    pub(super) of: Tensor,
     dtype: DType,
     /// The placeholder for it where it is read.
-    tensor: Tensor,
+    pub(super) tensor: Tensor,
     /// The output that it is; a tensor between kernels if it is none.
-    output: Option<usize>,
-    step: usize,
+    pub(super) output: Option<usize>,
+    /// The step that writes it; `None` if the program is built with its values.
+    pub(super) step: Option<usize>,
+}
+
+impl Slot {
+    /// Whether it is memory between the steps of a run.
+    fn is_between(&self) -> bool {
+        self.output.is_none() && self.step.is_some()
+    }
+
+    /// The values that are computed from known ones, and which these are.
+    fn values(
+        &self,
+        known: &[(Tensor, DeviceTensor)],
+        device: &Device,
+        order: Order,
+    ) -> Result<(DeviceTensor, Vec<Tensor>), TeError> {
+        let own = in_type(self.of.clone(), self.dtype)?;
+        let kernel = auto::build(&[&own])?.order(order).build(device)?;
+        let extent = |x: &Expr| x.as_int().and_then(|extent| usize::try_from(extent).ok()).ok_or_else(missing);
+        let shape = own.shape().iter().map(extent).collect::<Result<Vec<_>, _>>()?;
+        let mut values = device.zeros_of(own.dtype().in_memory(), shape)?;
+        let mut arguments = Vec::with_capacity(kernel.inputs().len() + 1);
+        for input in kernel.inputs() {
+            let (_, given) = known.iter().find(|(of, _)| of == input).ok_or_else(missing)?;
+            arguments.push((input, Argument::from(given)));
+        }
+        arguments.push((&own, Argument::from(&mut values)));
+        kernel.run_bound(&arguments)?;
+        drop(arguments);
+        let read = kernel.inputs().to_vec();
+        Ok((values, read))
+    }
 }
 
 struct Making<'a> {
@@ -153,7 +227,8 @@ impl Making<'_> {
                 continue;
             }
             let tensor = placeholder_of(dtype, of.shape(), &of.name());
-            self.slots.push(Slot { of, dtype, tensor, output, step: at[node].ok_or_else(missing)? });
+            let step = if self.cut.nodes[node].is_known { None } else { Some(at[node].ok_or_else(missing)?) };
+            self.slots.push(Slot { of, dtype, tensor, output, step });
         }
         Ok(())
     }
@@ -176,7 +251,7 @@ impl Making<'_> {
         for node in self.cut.nodes.iter().filter(|node| node.is_anchor()) {
             let slot = |tensor: &Tensor| {
                 let dtype = held_type(tensor);
-                self.slots.iter().find(|slot| slot.of == *tensor && slot.dtype == dtype && slot.step != step)
+                self.slots.iter().find(|slot| slot.of == *tensor && slot.dtype == dtype && slot.step != Some(step))
             };
             let values: Option<Vec<HeldResult>> = node
                 .tensors()
@@ -217,7 +292,7 @@ impl Making<'_> {
                 let (kernels, tensors) = self.te(number, &self.held(number))?;
                 tensors.iter().for_each(|tensor| self.note(tensor));
                 let mut names: Vec<String> = Vec::new();
-                for slot in self.slots.iter().filter(|slot| slot.step == number) {
+                for slot in self.slots.iter().filter(|slot| slot.step == Some(number)) {
                     let name = slot.of.name();
                     if !names.contains(&name) {
                         names.push(name);
@@ -237,7 +312,7 @@ impl Making<'_> {
     ) -> Result<(Box<dyn Runs>, Vec<Tensor>), TeError> {
         let mut rewriting = Rewriting::new(held);
         let (mut own, mut written) = (Vec::new(), Vec::new());
-        for slot in self.slots.iter().filter(|slot| slot.step == step) {
+        for slot in self.slots.iter().filter(|slot| slot.step == Some(step)) {
             // The product itself is computed from what holds its factors.
             let replaced = held.get(&Arc::as_ptr(slot.of.operation())).filter(|_| parts(slot.of.operation()).is_some());
             let tensor = match replaced {
@@ -254,7 +329,7 @@ impl Making<'_> {
     }
 
     fn product(&mut self, number: usize, unit: &Unit) -> Result<(Work, Vec<Tensor>), TeError> {
-        let slots: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].step == number).collect();
+        let slots: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].step == Some(number)).collect();
         let stored: Vec<_> = slots.iter().map(|slot| (self.slots[*slot].of.clone(), self.slots[*slot].dtype)).collect();
         let Epilogue { tree, parameters, outputs } = epilogue(&unit.products, &unit.joined, &stored, &self.cut.kept)
             .map_err(|apart| TeError::Internal { what: format!("an epilogue that was made can't be made: {apart}") })?;
@@ -275,7 +350,11 @@ impl Making<'_> {
         let left = operand(&first.left)?;
         let index = first.left.index().map(&mut operand).transpose()?.map(|(_, place)| place);
         let right = unit.products.iter().map(|product| operand(&product.right)).collect::<Result<Vec<_>, _>>()?;
-        let is_known = |product: &Product| self.known.iter().any(|(of, _)| *of == product.right.tensor);
+        let is_known = |product: &Product| {
+            let of = &product.right.tensor;
+            let is_made = |slot: &Slot| slot.of == *of && slot.dtype == of.dtype() && slot.step.is_none();
+            self.known.iter().any(|(known, _)| known == of) || self.slots.iter().any(is_made)
+        };
         let packed = unit.products.iter().all(is_known).then(Variants::default);
         let given = parameters
             .into_iter()
@@ -328,14 +407,20 @@ impl Making<'_> {
     }
 }
 
-/// A region's name in the listing: the products', and what is computed with them.
-fn name(unit: &Unit, stored: &[String]) -> String {
+/// The names of a region's products, and of what is computed with them.
+pub(super) fn names<'a>(unit: &'a Unit, stored: &'a [String]) -> [Vec<&'a str>; 2] {
     let products: Vec<&str> = unit.products.iter().map(|product| product.operation.name()).collect();
     let reductions = unit.joined.iter().filter(|operation| parts(operation).is_some());
     let mut with: Vec<&str> = reductions.map(|operation| operation.name()).collect();
     with.extend(stored.iter().map(String::as_str).filter(|name| !products.contains(name)));
     let mut seen = std::collections::HashSet::new();
     with.retain(|name| seen.insert(*name));
+    [products, with]
+}
+
+/// A region's name in the listing.
+fn name(unit: &Unit, stored: &[String]) -> String {
+    let [products, with] = names(unit, stored);
     let products = products.join(" and ");
     if with.is_empty() { products } else { format!("{products} with {}", with.join(", ")) }
 }

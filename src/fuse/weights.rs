@@ -47,10 +47,10 @@ pub(super) fn copied(
 ///
 /// # Errors
 /// [`RunError::Argument`] for one that is none.
-pub(super) fn read(known: &[(Tensor, DeviceTensor)], inputs: &[Tensor]) -> Result<(), TeError> {
-    match known.iter().find(|(of, _)| !inputs.contains(of)) {
+pub(super) fn read(known: &[Tensor], inputs: &[Tensor]) -> Result<(), TeError> {
+    match known.iter().find(|of| !inputs.contains(of)) {
         None => Ok(()),
-        Some((of, _)) => {
+        Some(of) => {
             let reason = "it is no input of the program; give values of placeholders that it reads".to_owned();
             Err(RunError::Argument { tensor: of.name(), reason }.into())
         }

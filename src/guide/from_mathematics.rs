@@ -29,6 +29,31 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`regions`](crate::fuse::Fused::regions) tells what is computed together, before anything runs. It is printed as lines
+//! of text, and drawn by [`to_svg`](crate::fuse::Regions::to_svg). Here is a layer of attention, whose softmax is in the
+//! epilogue of the first product:
+//!
+//! ```
+//! use epilogue::{Device, fuse, te};
+//!
+//! let tokens = te::var("tokens");
+//! let [q, k, v] = ["q", "k", "v"].map(|name| te::placeholder([tokens.into(), te::Expr::from(64)], name));
+//! let scores = te::ops::einsum("id,jd->ij", &[&q, &k])?;
+//! let weights = te::ops::softmax(&scores, 1)?;
+//! let mixed = te::ops::einsum("ij,jd->id", &[&weights, &v])?;
+//! let positive = te::compute(mixed.shape(), "positive", |[i, d]| te::relu(mixed.at([i, d])))?;
+//!
+//! let regions = fuse::build(&[&positive])?.regions(&Device::cpu())?;
+//! assert_eq!(
+//!     regions.to_string(),
+//!     "einsum with largest, exponentials, softmax: a product, f32 × f32\n\
+//!      einsum with positive: a product, f32 × f32\n"
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+#![doc = include_str!("pictures/regions.svg")]
+//!
 //! # What is a product
 //!
 //! A product is a [`sum`](crate::te::sum) of `a * b`. An axis that only `a` has counts rows, one that only `b` has
@@ -75,6 +100,11 @@
 //!
 //! `choice()` names the kernels that store or copy factors. A convolution in groups of channels stores its windows: they
 //! take as many times the image as the filter has elements.
+//!
+//! Channels first cost a copy of the image in every run, and one of the filter unless it is a
+//! [weight](crate::fuse::Fused::weights). The filter's copy is the dearer one where images are small. A 3×3
+//! convolution of 4×7×7×512 took 4.2 ms channels last, and 48 ms channels first. With a known filter it was 4.9 ms (two
+//! busy cores of a Zen 4).
 //!
 //! [`weights`](crate::fuse::Fused::weights) gives inputs their values for all runs, and packs factors once.
 //! [`require`](crate::fuse::Fused::require) refuses a program in which a contraction is no product.

@@ -118,6 +118,127 @@ fn scans() {
 }
 
 #[test]
+fn parts_of_a_scan() {
+    let (m, n) = (te::var("m"), te::var("n"));
+    let x = te::placeholder([m, n], "X");
+    let sums = |first: Option<&Tensor>, state: &Tensor, updated: Option<&Tensor>| {
+        let init = te::compute((1, n), "init", |[t, i]| x.at((t, i)).cast(state.dtype()))?;
+        let update = te::compute([m, n], "update", |[t, i]| {
+            if state.rank() == 2 { state.at((t - 1, i)) + x.at((t, i)).cast(state.dtype()) } else { x.at((t, i)) }
+        })?;
+        te::scan(first.unwrap_or(&init), updated.unwrap_or(&update), state, std::slice::from_ref(&x))
+    };
+    let (state, f64) = (te::placeholder([m, n], "state"), DType::from(ElementType::F64));
+    let (given, flat) = (te::placeholder((1, n), "given"), te::placeholder([m], "flat"));
+    let copied = te::compute((1, n), "copied", |[t, i]| given.at((t, i))).unwrap();
+    let done = te::compute([m, n], "done", |[t, i]| x.at((t, i))).unwrap();
+    advised(sums(Some(&given), &state, None), "copy it by `te::compute`", sums(Some(&copied), &state, None));
+    advised(sums(None, &done, None), "make it by `te::placeholder`", sums(None, &state, None));
+    let wide = te::placeholder_of(f64, [m, n], "wide");
+    let widened = te::compute((1, n), "widened", |[t, i]| given.at((t, i)).cast(f64)).unwrap();
+    advised(sums(Some(&copied), &wide, None), "convert it by `.cast(f64)`", sums(Some(&widened), &wide, None));
+    advised(sums(None, &flat, None), "give it as many, with the steps first", sums(None, &state, None));
+    let all = |states: &[Tensor]| te::scan_all(&[copied.clone()], &[done.clone()], states, std::slice::from_ref(&x));
+    advised(all(&[]), "give one of each", all(&[state.clone()]));
+}
+
+#[test]
+fn loops_and_places() -> Result<(), TeError> {
+    let a = matrix();
+    let (b, thread) = (sums_of(&a)?, te::thread_axis("threadIdx.x"));
+    let c = te::compute(b.shape(), "C", |[i]| b.at([i]) + 1.0)?;
+    let rows = c.axis(0)?;
+    let scheduled = |then: &dyn Fn(&mut te::Schedule, [Axis; 2]) -> Result<(), TeError>| {
+        let mut s = te::create_schedule(&[&c]);
+        let (outer, inner) = s.stage(&c)?.split(rows, 8)?;
+        then(&mut s, [outer, inner])?;
+        te::lower(&s, &[&a, &c], "main")
+    };
+    advised(
+        scheduled(&|s, _| s.stage(&c)?.unroll(rows)),
+        "give a loop that came of that",
+        scheduled(&|s, [_, inner]| s.stage(&c)?.unroll(inner)),
+    );
+    advised(
+        scheduled(&|s, _| s.stage(&c)?.unroll(b.axis(0)?)),
+        "whose loops `loops()` gives",
+        scheduled(&|s, _| {
+            let last = s.stage(&c)?.loops()[1];
+            s.stage(&c)?.unroll(last)
+        }),
+    );
+    advised(
+        scheduled(&|s, [outer, inner]| s.stage(&c)?.fuse(inner, outer).map(|_| ())),
+        "so `reorder` them first",
+        scheduled(&|s, [outer, inner]| {
+            s.stage(&c)?.reorder(&[inner, outer])?;
+            s.stage(&c)?.fuse(inner, outer).map(|_| ())
+        }),
+    );
+    advised(
+        scheduled(&|s, _| s.compute_inline(&b)),
+        "place it by `compute_at`",
+        scheduled(&|s, [outer, _]| s.compute_at(&b, &c, outer)),
+    );
+    advised(
+        scheduled(&|s, [outer, _]| {
+            s.stage(&c)?.bind(outer, thread)?;
+            s.stage(&c)?.unroll(outer)
+        }),
+        "split it before that, and take the part that is not bound",
+        scheduled(&|s, [outer, inner]| {
+            s.stage(&c)?.bind(outer, thread)?;
+            s.stage(&c)?.unroll(inner)
+        }),
+    );
+    advised(
+        scheduled(&|s, [outer, inner]| {
+            s.stage(&c)?.bind(outer, thread)?;
+            s.stage(&c)?.bind(inner, thread)
+        }),
+        "take another index",
+        scheduled(&|s, [outer, inner]| {
+            s.stage(&c)?.bind(outer, thread)?;
+            s.stage(&c)?.bind(inner, te::thread_axis("threadIdx.y"))
+        }),
+    );
+    let other = te::compute(b.shape(), "other", |[i]| c.at([i]) + 1.0)?;
+    advised(
+        scheduled(&|s, _| s.stage(&other).map(|_| ())),
+        "give a tensor from which its outputs are computed",
+        scheduled(&|s, _| s.stage(&b).map(|_| ())),
+    );
+    advised(
+        scheduled(&|s, [_, inner]| s.rfactor(&c, inner).map(|_| ())),
+        "`split` divides its loops",
+        scheduled(&|s, [_, inner]| s.stage(&c)?.split(inner, 2).map(|_| ())),
+    );
+    advised(
+        scheduled(&|s, _| s.rfactor(&b, b.axis(0)?).map(|_| ())),
+        "`reduce_axis` gives those of the tensor",
+        scheduled(&|s, _| s.rfactor(&b, b.reduce_axis(0)?).map(|_| ())),
+    );
+    Ok(())
+}
+
+/// Several automatic kernels do what one can't.
+#[test]
+fn automatic_kernels_of_one_kind() -> Result<(), TeError> {
+    let a = matrix();
+    let sums = sums_of(&a)?;
+    let plain = te::compute(a.shape(), "plain", |[i, j]| a.at([i, j]) * 2.0)?;
+    let apart = te::compute(a.shape(), "apart", |[i, j]| a.at([i, j]) - sums.at([j]))?;
+    let built = |outputs: &[&Tensor]| te::auto::build(outputs).map(|_| ());
+    advised(built(&[]), "give the tensors to be computed", built(&[&plain]));
+    advised(built(&[&a]), "give what is computed from it", built(&[&plain]));
+    advised(built(&[&plain, &plain]), "give it once", built(&[&plain]));
+    advised(te::auto::reduce(&plain).map(|_| ()), "`te::auto::build` takes it", built(&[&plain]));
+    advised(te::auto::reduce(&apart).map(|_| ()), "`te::auto::build` makes several", built(&[&apart]));
+    advised(te::auto::map(&sums).map(|_| ()), "`te::auto::build` takes it", built(&[&sums]));
+    Ok(())
+}
+
+#[test]
 fn schedules() -> Result<(), TeError> {
     let (a, i) = (matrix(), te::thread_axis("threadIdx.x"));
     let b = sums_of(&a)?;

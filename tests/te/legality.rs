@@ -65,7 +65,12 @@ fn schedules() -> Result<(), TeError> {
     let tx = te::thread_axis("threadIdx.x");
     refused(b.axis(1), &expect!["B has 1 data axes, number 1 was asked for; numbers go from -1 to 0"]);
     let mut s = te::create_schedule(&[&b]);
-    refused(s.stage(&te::placeholder([4], "X")).map(|_| ()), &expect!["X is not part of this schedule"]);
+    refused(
+        s.stage(&te::placeholder([4], "X")).map(|_| ()),
+        &expect![
+            "X is not part of this schedule; give a tensor from which its outputs are computed, or make a schedule of X"
+        ],
+    );
     let stage = s.stage(&b)?;
     refused(stage.split(i, 0), &expect!["a split of i by 0: a factor is a positive integer, or one made of sizes"]);
     refused(
@@ -73,7 +78,10 @@ fn schedules() -> Result<(), TeError> {
         &expect!["`vectorize` can't take k: its iterations add to one value; use rfactor first"],
     );
     refused(stage.parallel(k), &expect!["`parallel` can't take k: its iterations add to one value; use rfactor first"]);
-    refused(stage.fuse(k, i), &expect!["k and i can't be fused: only loops that directly follow each other can"]);
+    refused(
+        stage.fuse(k, i),
+        &expect!["k and i can't be fused: only loops that directly follow each other can, so `reorder` them first"],
+    );
     refused(
         stage.bind(i, te::thread_axis("threadIdx.w")),
         &expect![
@@ -81,26 +89,46 @@ fn schedules() -> Result<(), TeError> {
         ],
     );
     let (outer, inner) = stage.split(i, 4)?;
-    refused(stage.split(i, 4), &expect!["i is not a loop of B; it has been split or fused already"]);
+    refused(
+        stage.split(i, 4),
+        &expect!["i is not a loop of B; it has been split or fused already, so give a loop that came of that"],
+    );
     refused(stage.reorder(&[outer, outer]), &expect!["the axis i.outer is given twice; give it once"]);
     stage.bind(inner, tx)?;
-    refused(stage.split(inner, 2), &expect!["`split` can't take i.inner: it is bound to a thread index"]);
+    refused(
+        stage.split(inner, 2),
+        &expect![
+            "`split` can't take i.inner: it is bound to a thread index; split it before that, and take the part that is not bound"
+        ],
+    );
     refused(
         stage.bind(outer, tx),
-        &expect!["`bind` can't take i.outer: another loop of the stage is bound to this thread index"],
+        &expect![
+            "`bind` can't take i.outer: another loop of the stage is bound to this thread index; take another index, or fuse both loops"
+        ],
     );
     refused(
         s.set_scope(&b, "registers"),
         &expect!["`registers` is not a memory scope; there are global, shared, warp and local"],
     );
-    refused(s.compute_inline(&b), &expect!["B can't be inlined: it is an output, which needs memory"]);
+    refused(
+        s.compute_inline(&b),
+        &expect![
+            "B can't be inlined: it is an output, which needs memory; only tensors between inputs and outputs can be"
+        ],
+    );
     refused(
         s.compute_at(&b, &b, outer),
         &expect![
             "B can't be computed at B: an output is computed whole; only intermediate tensors have a place inside others"
         ],
     );
-    refused(s.rfactor(&b, outer), &expect!["B can't be factored over i.outer: only a reduction axis can be factored"]);
+    refused(
+        s.rfactor(&b, outer),
+        &expect![
+            "B can't be factored over i.outer: only a reduction axis can be factored; `reduce_axis` gives those of the tensor"
+        ],
+    );
     refused(
         te::lower(&s, &[&b], "main"),
         &expect!["A is an input of the schedule but not among the arguments; add it to them"],
@@ -271,7 +299,9 @@ fn factoring() -> Result<(), TeError> {
     let partial = s.rfactor(&b, b.reduce_axis(0)?)?;
     refused(
         s.compute_inline(&partial),
-        &expect!["B.rf can't be inlined: it is a reduction, which would be repeated at every read"],
+        &expect![
+            "B.rf can't be inlined: it is a reduction, which would be repeated at every read; place it by `compute_at`"
+        ],
     );
     s.auto_inline_injective();
     assert!(!matches!(s.stage(&partial)?.place(), te::Attach::Inline));
@@ -297,7 +327,9 @@ fn places_in_inlined_stages() -> Result<(), TeError> {
     s.compute_inline(&c)?;
     refused(
         s.compute_at(&b, &c, c.axis(0)?),
-        &expect!["B can't be computed at C: that stage is inlined, so that it has no loops"],
+        &expect![
+            "B can't be computed at C: that stage is inlined, so that it has no loops; take the stage that reads it"
+        ],
     );
     te::lower(&s, &[&a, &d], "main").map(|_| ())
 }
@@ -339,7 +371,7 @@ fn scans() -> Result<(), TeError> {
     refused(te::scan(&wide, &good, &state, &[]), &expect!["dimension 1 of the init wide is m; it must be n"]);
     refused(
         te::scan_all(std::slice::from_ref(&init), std::slice::from_ref(&good), &[], &[]),
-        &expect!["a scan takes as many inits and updates as states; given were 1, 1 and 0"],
+        &expect!["a scan takes as many inits and updates as states; given were 1, 1 and 0; give one of each"],
     );
     let result = scan(&good)?;
     let mut s = te::create_schedule(&[&result]);
@@ -470,7 +502,12 @@ fn arguments() -> Result<(), TeError> {
     program.interpret(&mut arguments)?;
     assert_eq!(arguments[2].values(), [3.0, 3.0]);
     let other = te::compute([te::var("q")], "other", |[_]| 1.0.into())?;
-    refused(te::lower(&s, &[&a, &other, &b], "main"), &expect!["other is not part of this schedule"]);
+    refused(
+        te::lower(&s, &[&a, &other, &b], "main"),
+        &expect![
+            "other is not part of this schedule; give a tensor from which its outputs are computed, or make a schedule of other"
+        ],
+    );
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The tree in Graphviz's language.
+//! A graph in Graphviz's language.
 
 use std::fmt::Write;
 
@@ -14,16 +14,22 @@ impl ValidTree {
     /// The tree in Graphviz's language: `dot -Tsvg`. [`to_svg`](Self::to_svg) needs no Graphviz.
     #[must_use]
     pub fn to_dot(&self) -> String {
-        let graph = Graph::of(self);
-        let mut text = format!("digraph \"{}\" {{\n", escaped(self.name()));
+        Graph::of(self).to_dot(self.name())
+    }
+}
+
+impl Graph {
+    /// The graph in Graphviz's language.
+    pub(crate) fn to_dot(&self, name: &str) -> String {
+        let mut text = format!("digraph \"{}\" {{\n", escaped(name));
         text.push_str("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n");
         text.push_str("  edge [fontname=\"sans-serif\", fontsize=10];\n");
-        for (i, shown) in graph.boxes.iter().enumerate() {
+        for (i, shown) in self.boxes.iter().enumerate() {
             let (fill, line) = shown.kind.colours();
             let label = escaped(&shown.lines().join("\n")).replace('\n', "\\n");
             let _ = writeln!(text, "  n{i} [label=\"{label}\", fillcolor=\"{fill}\", color=\"{line}\"];");
         }
-        for arrow in &graph.arrows {
+        for arrow in &self.arrows {
             let style = if arrow.dashed { ", style=dashed" } else { "" };
             let label = escaped(&arrow.label);
             let _ = writeln!(text, "  n{} -> n{} [label=\"{label}\"{style}];", arrow.from, arrow.to);

@@ -1,6 +1,7 @@
 //! Drawings of a checked tree: as text, as DOT for Graphviz, and as SVG, which needs no other program.
 //!
-//! All show the user's names, shape classes and element types.
+//! All show the user's names, shape classes and element types. The boxes and arrows of a [`Graph`] also serve programs of
+//! several kernels.
 
 mod dot;
 mod layout;
@@ -13,7 +14,7 @@ use crate::expr::Op;
 
 /// The meaning of a box; each kind has its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(crate) enum Kind {
     Accum,
     Load,
     Broadcast,
@@ -24,10 +25,12 @@ enum Kind {
     Cast,
     Store,
     Reduce,
+    Product,
+    Kernels,
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Accum,
         Self::Load,
         Self::Broadcast,
@@ -38,6 +41,8 @@ impl Kind {
         Self::Cast,
         Self::Store,
         Self::Reduce,
+        Self::Product,
+        Self::Kernels,
     ];
 
     const fn name(self) -> &'static str {
@@ -52,6 +57,8 @@ impl Kind {
             Self::Cast => "cast",
             Self::Store => "store",
             Self::Reduce => "reduction",
+            Self::Product => "product",
+            Self::Kernels => "other kernels",
         }
     }
 
@@ -69,20 +76,22 @@ impl Kind {
             Self::Cast => ("#efe0fa", "#7a3fa8"),
             Self::Store => ("#ffd6d6", "#a82a2a"),
             Self::Reduce => ("#fff2b8", "#8a6d00"),
+            Self::Product => ("#ffe3c2", "#b35c00"),
+            Self::Kernels => ("#eef1e6", "#56663a"),
         }
     }
 }
 
 /// A box.
 #[derive(Clone, Debug)]
-struct Box {
-    kind: Kind,
+pub(crate) struct Box {
+    pub(crate) kind: Kind,
     /// The user's name.
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     /// The operation.
-    what: String,
+    pub(crate) what: String,
     /// Shape class and element type.
-    ty: String,
+    pub(crate) ty: String,
 }
 
 impl Box {
@@ -93,25 +102,26 @@ impl Box {
 
 /// An arrow from an operand to its user.
 #[derive(Clone, Debug)]
-struct Arrow {
-    from: usize,
-    to: usize,
+pub(crate) struct Arrow {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
     /// The role of the operand, if it isn't obvious.
-    label: String,
+    pub(crate) label: String,
     /// Whether the operand may be skipped.
-    dashed: bool,
+    pub(crate) dashed: bool,
 }
 
 /// Boxes, operands before users, and arrows.
-struct Graph {
-    boxes: Vec<Box>,
-    arrows: Vec<Arrow>,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Graph {
+    pub(crate) boxes: Vec<Box>,
+    pub(crate) arrows: Vec<Arrow>,
 }
 
 impl Graph {
     /// The tree's graph: every number is drawn where it is used, everything else once.
     fn of(tree: &ValidTree) -> Self {
-        let mut graph = Self { boxes: Vec::new(), arrows: Vec::new() };
+        let mut graph = Self::default();
         let mut places: Vec<usize> = Vec::new();
         for (id, value) in tree.enumerate() {
             if let ValueKind::Literal(_) | ValueKind::Integer(_) = value.kind {
@@ -134,7 +144,7 @@ impl Graph {
         graph
     }
 
-    fn push(&mut self, new: Box) -> usize {
+    pub(crate) fn push(&mut self, new: Box) -> usize {
         self.boxes.push(new);
         self.boxes.len() - 1
     }

@@ -1,4 +1,4 @@
-//! The tree as an SVG document.
+//! A graph as an SVG document.
 
 use std::fmt::Write;
 
@@ -36,17 +36,26 @@ impl ValidTree {
     /// The tree as a complete SVG document, with a legend.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        let graph = Graph::of(self);
-        let widths: Vec<f64> = (0..graph.boxes.len()).map(|i| box_width(&graph, i)).collect();
-        let layout = DrawnLayout::of(&graph, &widths);
         let types = self.types();
         let title = format!("{}: A {}, B {}, {}", self.name(), types.a, types.b, super::accumulators(self));
-        let legend = legend(&graph);
-        let width = layout.width.max(text_width(&title) * 1.2).max(legend.width) + 2.0 * MARGIN;
+        Graph::of(self).to_svg(&title, &[])
+    }
+}
+
+impl Graph {
+    /// The graph as a complete SVG document, with a legend; `remarks` are lines of text below it.
+    pub(crate) fn to_svg(&self, title: &str, remarks: &[String]) -> String {
+        let widths: Vec<f64> = (0..self.boxes.len()).map(|i| box_width(self, i)).collect();
+        let layout = DrawnLayout::of(self, &widths);
+        let legend = legend(self);
+        let text = remarks.iter().map(|remark| text_width(remark)).fold(text_width(title) * 1.2, f64::max);
+        let width = layout.width.max(text).max(legend.width) + 2.0 * MARGIN;
         let page = Page { left: (width - layout.width) / 2.0, top: MARGIN + TITLE + legend.height };
         #[expect(clippy::cast_precision_loss)]
         let layers = layout.height as f64;
-        let height = page.top + layers * BOX_HEIGHT + (layers - 1.0).max(0.0) * BETWEEN + MARGIN;
+        let below = page.top + layers * BOX_HEIGHT + (layers - 1.0).max(0.0) * BETWEEN + MARGIN;
+        #[expect(clippy::cast_precision_loss)]
+        let height = below + remarks.len() as f64 * LINE;
 
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -61,12 +70,17 @@ impl ValidTree {
             svg,
             "<text x=\"{MARGIN}\" y=\"{:.0}\" font-size=\"15\" font-weight=\"bold\">{}</text>",
             MARGIN + 14.0,
-            escaped(&title)
+            escaped(title)
         );
         svg.push_str(&legend.svg);
-        draw_arrows(&mut svg, &graph, &layout, page);
-        for (i, shown) in graph.boxes.iter().enumerate() {
+        draw_arrows(&mut svg, self, &layout, page);
+        for (i, shown) in self.boxes.iter().enumerate() {
             draw_box(&mut svg, shown, page.left + layout.centres[i], page.layer(layout.layers[i]), widths[i]);
+        }
+        let mut y = below;
+        for remark in remarks {
+            let _ = writeln!(svg, "<text x=\"{MARGIN}\" y=\"{y:.1}\" font-size=\"12\">{}</text>", escaped(remark));
+            y += LINE;
         }
         svg.push_str("</svg>\n");
         svg

@@ -1,6 +1,7 @@
 //! Fused programs against te's own kernels. Data are small integers and functions exact, so that every order of sums
 //! gives the same: then fused and unfused must give equal bits.
 
+mod drawing;
 mod operands;
 mod random;
 mod several;
@@ -273,6 +274,32 @@ fn contractions_that_are_no_products_say_why() -> Result<(), TeError> {
     let exact = build(&[&z])?.order(Order::Exact).build(&device)?;
     let (_, choice) = run(&exact, &device, &[]);
     assert!(choice.contains("\nz is no product: the order is `Exact`"), "{choice}");
+    Ok(())
+}
+
+/// A scan computes its steps itself: a product of its state stays in it, and says so. One that needs no state is outside.
+#[test]
+fn products_inside_of_scans_say_why() -> Result<(), TeError> {
+    let (x, w, v) = (te::placeholder([4, 3, 5], "x"), te::placeholder([6, 5], "w"), te::placeholder([6, 6], "v"));
+    let (k, c) = (te::reduce_axis((0, 5), "k"), te::reduce_axis((0, 6), "c"));
+    let given = te::compute([4, 3, 6], "given", |[t, i, j]| te::sum(x.at([t, i, k]) * w.at([j, k]), [k]))?;
+    let state = te::placeholder([4, 3, 6], "state");
+    let init = te::compute([1, 3, 6], "init", |[t, i, j]| given.at([t, i, j]).max(-1.0).min(1.0))?;
+    let mixed = te::compute([4, 3, 6], "mixed", |[t, i, j]| {
+        te::sum(state.at([t - 1, i.into(), c.into()]) * v.at([j, c]), [c])
+    })?;
+    let update =
+        te::compute([4, 3, 6], "update", |[t, i, j]| (mixed.at([t, i, j]) + given.at([t, i, j])).max(-1.0).min(1.0))?;
+    let states = te::scan(&init, &update, &state, &[x.clone(), w.clone(), v.clone()])?;
+    let choice = checked(&[&states]);
+    let reason = "is no product: it is part of a scan, whose steps are kernels of their own";
+    assert!(choice.contains(&format!("\nmixed {reason}")), "{choice}");
+    assert!(choice.contains(&format!("\ngiven {reason}")), "{choice}");
+    // What no step needs is a tensor that the scan is given.
+    let z = te::compute([4, 3, 6], "z", |[t, i, j]| te::sum(x.at([t, i, k]) * w.at([j, k]), [k]))?;
+    assert_eq!(checked(&[&z]), "z: a product of 12×6×5, f32 × f32");
+    let refused = build(&[&states])?.require(&mixed).build(&Device::cpu()).unwrap_err().to_string();
+    assert!(refused.starts_with("mixed must be a product: it is part of a scan"), "{refused}");
     Ok(())
 }
 

@@ -133,6 +133,69 @@ fn a_wrong_index_is_reported() -> Result<(), TeError> {
     Ok(())
 }
 
+/// Windows and picked rows of tensors that lie as no product reads them: te's own kernels read them in the same way.
+#[test]
+fn windows_and_picked_rows_have_te_s_kernels() -> Result<(), TeError> {
+    let device = Device::cpu();
+    // Two axes of channels that don't lie one after another.
+    let (image, filter) = (te::placeholder([2, 6, 3, 4], "image"), te::placeholder([5, 3, 3, 4], "filter"));
+    let [r, c, d] = [("r", 3), ("c", 3), ("d", 4)].map(|(name, extent)| te::reduce_axis((0, extent), name));
+    let z = te::compute([2, 6, 5], "z", |[n, i, f]| {
+        let at = i + r - 1;
+        let inside = at.greater_equal(0).and(at.less(6));
+        let element = inside.select(image.at([n.into(), at, c.into(), d.into()]), 0.0);
+        te::sum(element * filter.at([f.into(), Expr::from(r), c.into(), d.into()]), [r, c, d])
+    })?;
+    let y = te::compute([2, 6, 5], "y", |[n, i, f]| z.at([n, i, f]) + 1.0)?;
+    assert_eq!(checked(&[&y]), "z with y: a convolution, as a product of 12×5×36, f32 × f32");
+    let apart = values(&device, ElementType::F32, &[2, 6, 4, 3], 1).permute(&[0, 1, 3, 2])?;
+    let choice = checked_on(&device, &[&y], &[(&image, &apart)]);
+    assert!(choice.starts_with("z with y: no product, because "), "{choice}");
+
+    // Rows of two axes, and an index whose axes are exchanged.
+    let (a, b) = (te::placeholder([9, 3, 4], "a"), te::placeholder([3, 4, 5], "b"));
+    let index = placeholder_of(ElementType::I32, [2, 3], "index");
+    let z = te::compute([2, 3, 5], "z", |[s, t, j]| {
+        te::sum(a.at([index.at([s, t]), c.into(), d.into()]) * b.at([c, d, j]), [c, d])
+    })?;
+    let exchanged = device.tensor(&[8i32, 0, 3, 3, 1, 7], [3, 2])?.permute(&[1, 0])?;
+    let choice = checked_on(&device, &[&z], &[(&index, &exchanged)]);
+    assert!(choice.starts_with("z: no product, because "), "{choice}");
+    let rows = device.tensor(&[8i32, 0, 3, 3, 1, 7], [2, 3])?;
+    let choice = checked_on(&device, &[&z], &[(&index, &rows)]);
+    assert_eq!(choice, "z: a product of picked rows of 6×5×12, f32 × f32");
+    let apart = values(&device, ElementType::F32, &[9, 4, 3], 1).permute(&[0, 2, 1])?;
+    let choice = checked_on(&device, &[&z], &[(&index, &rows), (&a, &apart)]);
+    assert!(choice.starts_with("z: no product, because "), "{choice}");
+    // An index that is no row's is an error there, too.
+    let kernel = super::build(&[&z])?.build(&device)?;
+    let (rows, bs) = (device.tensor(&[9i32; 6], [2, 3])?, values(&device, ElementType::F32, &[3, 4, 5], 2));
+    let mut zs = device.zeros::<f32>([2, 3, 5])?;
+    let run = kernel.run_bound(&[
+        (&a, (&apart).into()),
+        (&b, (&bs).into()),
+        (&index, Argument::from(&rows)),
+        (&z, (&mut zs).into()),
+    ]);
+    assert!(run.is_err() || zs.to_vec::<f32>().is_err());
+
+    // An image without elements under the window: only zeros.
+    let (width, two) = (te::var("width"), Expr::from(2));
+    let (image, filter) = (te::placeholder([two.clone(), width.into(), two], "image"), te::placeholder([3, 3, 2], "w"));
+    let z = te_ops::conv1d(&image, &filter, Convolution::new().channels_last().padding([2]))?;
+    let kernel = super::build(&[&z])?.build(&device)?;
+    let (none, weights) = (device.zeros::<f32>([2, 0, 2])?, values(&device, ElementType::F32, &[3, 3, 2], 3));
+    let mut zs = device.full::<f32>([2, 2, 3], 7.0)?;
+    kernel.run_bound(&[(&image, (&none).into()), (&filter, (&weights).into()), (&z, (&mut zs).into())])?;
+    assert_eq!(zs.to_vec::<f32>()?, [0.0; 12]);
+    let choice = kernel.choice();
+    assert!(
+        choice.starts_with("conv1d: no product, because image has no element under some of the window"),
+        "{choice}"
+    );
+    Ok(())
+}
+
 #[test]
 fn an_emulated_gpu_reads_windows_and_picked_rows() -> Result<(), TeError> {
     if testing::compiler("an_emulated_gpu_reads_windows_and_picked_rows").is_none() {

@@ -3,8 +3,9 @@
 use epilogue_runtime::testing;
 
 use super::{build, linear, values};
+use crate::te::ops::Convolution;
 use crate::te::{self, Expr, RunError, TeError, placeholder_of};
-use crate::{Arch, Device, ElementType};
+use crate::{Arch, Argument, Device, ElementType};
 
 /// The runs of a program with its weights as arguments, and with known ones that are overwritten afterwards.
 #[test]
@@ -49,6 +50,47 @@ fn known_weights_are_copied_and_packed_once() -> Result<(), TeError> {
             assert_eq!(ys.to_vec::<f32>()?, expected.to_vec::<f32>()?);
         }
         assert_eq!(known.choice(), format!("p and q with y: 2 products of 9×20×16, {element} × {element}{packed}"));
+    }
+    Ok(())
+}
+
+/// A filter whose channels come first is put into the order of a product once, not by each run; so is what is computed from
+/// weights.
+#[test]
+fn what_weights_alone_give_is_computed_once() -> Result<(), TeError> {
+    let mut devices = vec![(Device::cpu(), ElementType::F32)];
+    if testing::compiler("what_weights_alone_give_is_computed_once").is_some() {
+        devices.push((Device::emulated(Arch::SM_80)?, ElementType::F16));
+    }
+    for (device, element) in devices {
+        let images =
+            placeholder_of(element, [te::var("n").into(), Expr::from(8), Expr::from(6), Expr::from(5)], "images");
+        let [filter, scale] = [("filter", vec![4, 8, 3, 3]), ("scale", vec![4])]
+            .map(|(name, shape)| placeholder_of(element, shape, name));
+        let scaled = te::compute([4, 8, 3, 3], "scaled", |[f, c, r, s]| filter.at([f, c, r, s]) * scale.at([f]))?;
+        let z = te::ops::conv2d(&images, &scaled, Convolution::new().padding([1, 1]))?;
+        let [xs, fs] =
+            [([2, 8, 6, 5], 1), ([4, 8, 3, 3], 2)].map(|(shape, seed)| values(&device, element, &shape, seed));
+        let scales = values(&device, element, &[4], 3);
+        let run = |weights: &[(&te::Tensor, &crate::DeviceTensor)]| -> Result<(Vec<u8>, String), TeError> {
+            let kernel = build(&[&z])?.weights(weights.iter().copied()).build(&device)?;
+            let mut zs = device.zeros_of(element, [2, 4, 6, 5])?;
+            let all: [(&te::Tensor, &crate::DeviceTensor); 3] = [(&images, &xs), (&filter, &fs), (&scale, &scales)];
+            let given = all.iter().filter(|(of, _)| kernel.inputs().contains(of));
+            let mut arguments: Vec<_> = given.map(|(of, tensor)| (*of, Argument::from(*tensor))).collect();
+            arguments.push((&z, Argument::from(&mut zs)));
+            kernel.run_bound(&arguments)?;
+            drop(arguments);
+            Ok((zs.to_bytes()?, kernel.choice()))
+        };
+        let (expected, each_time) = run(&[])?;
+        let (made, once) = run(&[(&filter, &fs), (&scale, &scales)])?;
+        assert_eq!(made, expected, "{once}");
+        assert!(each_time.contains("conv2d_right"), "{each_time}");
+        assert!(!once.contains("conv2d_right"), "{once}");
+        // With one of them known, it is the run's.
+        let (made, some) = run(&[(&filter, &fs)])?;
+        assert_eq!((made, some.contains("conv2d_right")), (expected, true), "{some}");
     }
     Ok(())
 }

@@ -97,7 +97,7 @@ enum Pattern {
 /// for what automatic kernels can't do.
 pub fn build(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     let all = owned(outputs);
-    let first = all.first().ok_or_else(|| refused("a kernel without outputs"))?;
+    let first = all.first().ok_or_else(|| refused("a kernel without outputs (give the tensors to be computed)"))?;
     let reads = Contents::of(&all);
     let one = if reads.scans {
         Recurrence::of(&all).map(|recurrence| Pattern::Scan(Box::new(recurrence)))
@@ -106,7 +106,7 @@ pub fn build(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     } else if first.operation().as_compute().is_some() {
         Reduction::map(&all).map(Pattern::Reduce)
     } else {
-        Err(refused(&format!("{}, which is an input,", first.name())))
+        Err(refused(&format!("{}, which is an input (give what is computed from it),", first.name())))
     };
     let pattern = match one {
         Ok(pattern) => pattern,

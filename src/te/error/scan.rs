@@ -7,7 +7,9 @@ use crate::te::dtype::DType;
 #[non_exhaustive]
 pub enum ScanError {
     /// Lists of different lengths in a scan.
-    #[error("a scan takes as many inits and updates as states; given were {init}, {update} and {state}")]
+    #[error(
+        "a scan takes as many inits and updates as states; given were {init}, {update} and {state}; give one of each"
+    )]
     Count {
         /// Number of inits.
         init: usize,
@@ -17,13 +19,13 @@ pub enum ScanError {
         state: usize,
     },
     /// A scan's state that is not a placeholder.
-    #[error("the state {tensor} must be a placeholder")]
+    #[error("the state {tensor} must be a placeholder; make it by `te::placeholder`, in the shape of all steps")]
     State {
         /// The tensor.
         tensor: String,
     },
     /// A scan's init or update that is not a computation.
-    #[error("the {what} {tensor} must be a computation")]
+    #[error("the {what} {tensor} must be a computation; copy it by `te::compute` if it is a tensor that is given")]
     Body {
         /// `init` or `update`.
         what: &'static str,
@@ -31,7 +33,9 @@ pub enum ScanError {
         tensor: String,
     },
     /// Types that differ in a scan.
-    #[error("the {what} is of type {given}, the state of {needed}")]
+    #[error(
+        "the {what} is of type {given}, the state of {needed}; convert it by `.cast({needed})`, or make the state of {given}"
+    )]
     Type {
         /// `init` or `update`.
         what: &'static str,
@@ -41,7 +45,7 @@ pub enum ScanError {
         given: DType,
     },
     /// Ranks that differ in a scan.
-    #[error("the {what} has {given} dimensions, the state {needed}")]
+    #[error("the {what} has {given} dimensions, the state {needed}; give it as many, with the steps first")]
     Rank {
         /// `init` or `update`.
         what: &'static str,

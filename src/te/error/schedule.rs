@@ -5,13 +5,15 @@
 #[non_exhaustive]
 pub enum ScheduleError {
     /// A tensor that is not in the schedule.
-    #[error("{tensor} is not part of this schedule")]
+    #[error(
+        "{tensor} is not part of this schedule; give a tensor from which its outputs are computed, or make a schedule of {tensor}"
+    )]
     NotScheduled {
         /// The tensor.
         tensor: String,
     },
     /// An axis that is not a loop of the stage.
-    #[error("{axis} is not a loop of {stage}{}", if *.split { "; it has been split or fused already" } else { "; it is not part of its schedule" })]
+    #[error("{axis} is not a loop of {stage}{}", if *.split { "; it has been split or fused already, so give a loop that came of that" } else { "; it is not part of its schedule, whose loops `loops()` gives" })]
     NotALoop {
         /// The axis.
         axis: String,
@@ -39,7 +41,9 @@ pub enum ScheduleError {
         factor: String,
     },
     /// Axes to be fused that don't follow each other.
-    #[error("{first} and {second} can't be fused: only loops that directly follow each other can")]
+    #[error(
+        "{first} and {second} can't be fused: only loops that directly follow each other can, so `reorder` them first"
+    )]
     NotConsecutive {
         /// The outer axis.
         first: String,

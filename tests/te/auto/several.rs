@@ -198,7 +198,7 @@ fn choices_and_refusals() -> Result<(), TeError> {
     let plain = te::compute([3], "plain", |[i]| square.at([i, i]))?;
     let error = te::auto::reduce(&plain).expect_err("no reduction").to_string();
     expect_test::expect![
-        "plain, which is not a reduction and reads none (see te::auto::map), is not supported by te::auto"
+        "plain, which is not a reduction and reads none (`te::auto::build` takes it), is not supported by te::auto"
     ]
     .assert_eq(&error);
     Ok(())

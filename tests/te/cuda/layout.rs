@@ -291,7 +291,10 @@ fn what_layouts_refuse() -> Result<(), TeError> {
         stage.storage_align(b.axis(0)?, 4, 1),
         &expect!["`storage_align` on B: it has a new layout (`transform_layout`), whose dimensions are others"],
     );
-    refused(stage.split(b.axis(0)?, 4), &expect!["i is not a loop of B; it has been split or fused already"]);
+    refused(
+        stage.split(b.axis(0)?, 4),
+        &expect!["i is not a loop of B; it has been split or fused already, so give a loop that came of that"],
+    );
     s.compute_at(&b, &c, c.axis(0)?)?;
     refused(
         te::lower(&s, &[&a, &c], "main"),

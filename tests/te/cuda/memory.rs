@@ -270,7 +270,10 @@ fn what_memory_refuses() -> Result<(), TeError> {
         s.stage(&d)?.prefetch(&b, d.axis(0)?, -1),
         &expect!["`prefetch` on D: the offset -1 was given; it is a number of iterations, 0 or more"],
     );
-    refused(s.stage(&d)?.prefetch(&b, b.axis(0)?, 1), &expect!["i is not a loop of D; it is not part of its schedule"]);
+    refused(
+        s.stage(&d)?.prefetch(&b, b.axis(0)?, 1),
+        &expect!["i is not a loop of D; it is not part of its schedule, whose loops `loops()` gives"],
+    );
     s.stage(&b)?.double_buffer()?;
     refused(
         te::lower(&s, &[&a, &d], "main"),

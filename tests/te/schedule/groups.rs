@@ -123,15 +123,15 @@ fn mistakes() -> Result<(), TeError> {
         .assert_eq(&message(s.group_compute_at(group, &d, d.axis(0)?)));
     expect!["C can't be computed at E: it belongs to a group and can only be computed at another stage of it"]
         .assert_eq(&message(s.compute_at(&c, &e, e.axis(0)?)));
-    expect!["i is not a loop of E; it is not part of its schedule"].assert_eq(&message(s.group_compute_at(
-        group,
-        &e,
-        d.axis(0)?,
-    )));
+    expect!["i is not a loop of E; it is not part of its schedule, whose loops `loops()` gives"]
+        .assert_eq(&message(s.group_compute_at(group, &e, d.axis(0)?)));
     s.group_compute_at(group, &e, e.axis(0)?)?;
     let all = s.create_group(&[&e], &[&b], true)?;
     let f = te::compute([3], "F", |[i]| e.at([i]))?;
-    expect!["F is not part of this schedule"].assert_eq(&message(s.group_compute_at(all, &f, f.axis(0)?)));
+    expect![
+        "F is not part of this schedule; give a tensor from which its outputs are computed, or make a schedule of F"
+    ]
+    .assert_eq(&message(s.group_compute_at(all, &f, f.axis(0)?)));
     Ok(())
 }
 

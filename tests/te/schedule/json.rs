@@ -165,8 +165,10 @@ fn mistakes() -> Result<(), TeError> {
     let long = "m".repeat(1 << 20);
     assert!(changed(&|value| value[&long] = json!(1)).len() < 2000);
     let c = te::placeholder([8], "C");
-    expect!["C is not part of this schedule"]
-        .assert_eq(&s.to_json(&[&c]).map(|_| ()).expect_err("not in the schedule").to_string());
+    expect![
+        "C is not part of this schedule; give a tensor from which its outputs are computed, or make a schedule of C"
+    ]
+    .assert_eq(&s.to_json(&[&c]).map(|_| ()).expect_err("not in the schedule").to_string());
     Ok(())
 }
 

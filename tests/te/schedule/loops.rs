@@ -74,7 +74,7 @@ fn a_scalar_is_bound_through_the_empty_fuse() -> Result<(), TeError> {
         Err(ScheduleError::AxisKind {
             primitive: "fuse",
             axis: "k".to_owned(),
-            reason: "it is bound to a thread index"
+            reason: "it is bound to a thread index; split it before that, and take the part that is not bound"
         }
         .into())
     );
@@ -98,13 +98,15 @@ fn mistakes() -> Result<(), TeError> {
     let (io, ii) = stage.split(i, 4)?;
     let before = stage.loops().to_vec();
     let message = refused(stage.fuse_all(&[io, ii, ii]));
-    expect!["i.inner is not a loop of B; it has been split or fused already"].assert_eq(&message);
+    expect!["i.inner is not a loop of B; it has been split or fused already, so give a loop that came of that"]
+        .assert_eq(&message);
     let message = refused(stage.fuse_all(&[io, k]));
-    expect!["i.outer and k can't be fused: only loops that directly follow each other can"].assert_eq(&message);
+    expect!["i.outer and k can't be fused: only loops that directly follow each other can, so `reorder` them first"]
+        .assert_eq(&message);
     assert_eq!(stage.loops(), before, "a refused fuse changes nothing");
     let foreign = te::reduce_axis((0, 3), "z");
     let message = refused(stage.fuse_all(&[foreign]));
-    expect!["z is not a loop of B; it is not part of its schedule"].assert_eq(&message);
+    expect!["z is not a loop of B; it is not part of its schedule, whose loops `loops()` gives"].assert_eq(&message);
     let both = stage.fuse(ii, k)?;
     assert_eq!(both.kind(), AxisKind::Reduce);
     let refused = |result: Result<(), TeError>| result.expect_err("a mistake was accepted").to_string();

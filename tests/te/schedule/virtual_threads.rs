@@ -197,7 +197,7 @@ fn mistakes() -> Result<(), TeError> {
     let v = te::thread_axis("vthread");
     stage.bind(inner, v)?;
     let message = stage.bind(outer, v).expect_err("bound twice").to_string();
-    expect!["`bind` can't take i.outer: another loop of the stage is bound to this thread index"].assert_eq(&message);
+    expect!["`bind` can't take i.outer: another loop of the stage is bound to this thread index; take another index, or fuse both loops"].assert_eq(&message);
     let c = te::compute([1], "C", |[i]| a.at((i, 0)) * 2.0)?;
     let d = te::compute([1], "D", |[i]| c.at([0]) - c.at([i]))?;
     let mut s = te::create_schedule(&[&d]);

@@ -11,7 +11,7 @@ use crate::te::error::TeError;
 use crate::te::expr::axis::Axis;
 use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::ranges::Axes;
-use crate::te::expr::tensor::{Compute, Tensor};
+use crate::te::expr::tensor::{Compute, OperationKind, Tensor};
 use crate::te::expr::var::Var;
 
 /// Reductions over the same axes, in passes, and the outputs that are computed from their results.
@@ -77,11 +77,12 @@ impl Reduction {
     /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what automatic schedules can't do: reductions
     /// over different axes, other shapes.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
-        let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
+        let first =
+            outputs.first().ok_or_else(|| refused("a kernel without outputs (give the tensors to be computed)"))?;
         let found = reductions(outputs);
         let Some(operation) = found.first().map(|found| &found.operation) else {
             return Err(refused(&format!(
-                "{}, which is not a reduction and reads none (see te::auto::map),",
+                "{}, which is not a reduction and reads none (`te::auto::build` takes it),",
                 first.name()
             )));
         };
@@ -113,12 +114,18 @@ impl Reduction {
     /// [`LoweringError::Target`](crate::te::LoweringError::Target) for outputs of different shapes, and for an output
     /// that is a reduction or reads one.
     pub(in crate::te::auto) fn map(outputs: &[Tensor]) -> Result<Self, TeError> {
-        let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
+        let first =
+            outputs.first().ok_or_else(|| refused("a kernel without outputs (give the tensors to be computed)"))?;
         let pointwise = |output: &Tensor| {
-            let compute = output.operation().as_compute().filter(|_| parts(output.operation()).is_none());
-            compute
-                .map(|compute| compute.axes.clone())
-                .ok_or_else(|| refused(&format!("{}, which is not computed element by element,", output.name())))
+            let operation = output.operation();
+            let compute = operation.as_compute().filter(|_| parts(operation).is_none());
+            compute.map(|compute| compute.axes.clone()).ok_or_else(|| {
+                let what = match operation.kind() {
+                    OperationKind::Placeholder { .. } => "an input (give what is computed from it)",
+                    _ => "not computed element by element (`te::auto::build` takes it)",
+                };
+                refused(&format!("{}, which is {what},", output.name()))
+            })
         };
         let mut reduction = Self::empty(pointwise(first)?, 0);
         let places: Vec<usize> = (0..reduction.axes.len()).collect();
@@ -272,7 +279,7 @@ impl Reduction {
             });
         if !same {
             return Err(refused(&format!(
-                "{}, whose shape is not that of what it is computed with in one kernel,",
+                "{}, whose shape is not that of what it is computed with in one kernel (`te::auto::build` makes several),",
                 output.name()
             )));
         }
@@ -345,7 +352,10 @@ fn totals<'a>(
         Some(if own {
             Ok(total[tensor.value()].into())
         } else {
-            Err(refused(&format!("reading {} at other indices than the reader's own", tensor.name())))
+            Err(refused(&format!(
+                "reading {} at other indices than the reader's own in one kernel (`te::auto::build` makes several)",
+                tensor.name()
+            )))
         })
     }
 }
@@ -365,7 +375,7 @@ pub(in crate::te::auto) fn parameters(reads: &Reads, outputs: &[Tensor]) -> Resu
     }
     for output in outputs {
         if parameters.contains(output) {
-            return Err(refused(&format!("{}, given twice as an output,", output.name())));
+            return Err(refused(&format!("{}, given twice as an output (give it once),", output.name())));
         }
         parameters.push(output.clone());
     }

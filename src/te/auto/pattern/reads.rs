@@ -241,10 +241,14 @@ impl Reads {
                 };
                 Ok(Found::Inlined(compute.body[tensor.value()].substitute(&replace)))
             }
-            OperationKind::Compute(_) => {
-                Err(refused(&format!("reading {}, another reduction, in one kernel", tensor.name())))
-            }
-            OperationKind::Scan(_) => Err(refused(&format!("reading {}, a scan, in one kernel", tensor.name()))),
+            OperationKind::Compute(_) => Err(refused(&format!(
+                "reading {}, another reduction, in one kernel (`te::auto::build` makes several)",
+                tensor.name()
+            ))),
+            OperationKind::Scan(_) => Err(refused(&format!(
+                "reading {}, a scan, in one kernel (`te::auto::build` makes several)",
+                tensor.name()
+            ))),
         }
     }
 
@@ -298,7 +302,9 @@ pub(crate) fn is_size(x: &Expr) -> bool {
 fn read_operands(x: &Expr) -> Result<Operands<'_>, TeError> {
     match x.kind() {
         Kind::Invalid(error) => Err(error.clone()),
-        Kind::Reduce(..) | Kind::Load(..) => Err(refused("a reduction inside an expression")),
+        Kind::Reduce(..) | Kind::Load(..) => {
+            Err(refused("a reduction inside an expression (compute it first, and use its tensor)"))
+        }
         _ => Ok(x.operands()),
     }
 }

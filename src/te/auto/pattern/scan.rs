@@ -27,7 +27,8 @@ impl Recurrence {
     /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what automatic schedules can't do: columns that
     /// read each other's state, several scans.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
-        let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
+        let first =
+            outputs.first().ok_or_else(|| refused("a kernel without outputs (give the tensors to be computed)"))?;
         let operation = scanned(first.operation())?
             .ok_or_else(|| refused(&format!("{}, which is not a scan and reads none directly,", first.name())))?;
         let scan = operation.as_scan().ok_or_else(|| refused("what is not a scan"))?;
@@ -354,8 +355,12 @@ fn component(
         )));
     }
     let lag = indices.first().and_then(|t| simplify(&(time - t)).as_int()).filter(|lag| *lag >= 1);
-    let lag =
-        lag.ok_or_else(|| refused(&format!("an update that reads {} at a step that is not constant", state.name())))?;
+    let lag = lag.ok_or_else(|| {
+        refused(&format!(
+            "an update that reads {} at a step that is no fixed number of steps back (choose among such by `select`)",
+            state.name()
+        ))
+    })?;
     if lag > given_steps {
         return Err(too_far(state, usize::try_from(lag).unwrap_or(usize::MAX)));
     }

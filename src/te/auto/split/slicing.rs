@@ -77,9 +77,10 @@ impl Slicing<'_> {
                     self.axis.into_iter().map(Expr::from).chain(indices[1..].iter().cloned()).collect();
                 Ok(self.at(tensor, later)?.at(own))
             }
-            None if reads_state(tensor, self.state) => {
-                Err(refused(&format!("an update that reads {} at a step that is not constant", tensor.name())))
-            }
+            None if reads_state(tensor, self.state) => Err(refused(&format!(
+                "an update that reads {} at a step that is no fixed number of steps back (choose among such by `select`)",
+                tensor.name()
+            ))),
             None => Ok(x),
         }
     }

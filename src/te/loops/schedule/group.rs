@@ -131,7 +131,7 @@ impl Schedule {
             }
         }
         if matches!(self.stages[at].attach, Attach::Inline) {
-            return refuse("that stage is inlined, so that it has no loops");
+            return refuse("that stage is inlined, so that it has no loops; take the stage that reads it");
         }
         if around.is_some_and(|around| !self.path(self.enclosing(at)).contains(&around)) {
             return refuse("it must stay inside the group or scan that it belongs to");

@@ -181,7 +181,7 @@ impl Schedule {
             return refuse("it would be computed inside itself");
         }
         if matches!(self.stages[at].attach, Attach::Inline) {
-            return refuse("that stage is inlined, so that it has no loops");
+            return refuse("that stage is inlined, so that it has no loops; take the stage that reads it");
         }
         self.stages[child].attach = Attach::At(self.stages[at].origin.clone(), axis);
         let place = format!("s[{}], {}", parent.name(), axis.name());
@@ -222,20 +222,20 @@ impl Schedule {
         let stage = &self.stages[index];
         let refuse = |reason| Err(ScheduleError::Inline { stage: tensor.name(), reason }.into());
         let Some(compute) = stage.operation.as_compute() else {
-            return refuse("only computations can be");
+            return refuse("only computations can be; an input is read where it lies");
         };
         if self.is_output(stage) {
-            return refuse("it is an output, which needs memory");
+            return refuse("it is an output, which needs memory; only tensors between inputs and outputs can be");
         }
         if compute.body.len() > 1 {
-            return refuse("it makes several tensors at once");
+            return refuse("it makes several tensors at once; compute each by itself");
         }
         // A reduction without axes is one, too: `rfactor` leaves such, where it takes the only loop.
         if compute.is_reduction() {
-            return refuse("it is a reduction, which would be repeated at every read");
+            return refuse("it is a reduction, which would be repeated at every read; place it by `compute_at`");
         }
         if matches!(stage.attach, Attach::ScanUpdate(_) | Attach::ScanInit(_)) {
-            return refuse("it is a scan's init or update");
+            return refuse("it is a scan's init or update; what these read can be");
         }
         if self.holds_others(index) {
             return refuse("other stages are computed inside its loops; compute them elsewhere first");

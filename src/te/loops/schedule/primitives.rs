@@ -135,7 +135,11 @@ impl Stage {
             index => bound.thread() == index,
         };
         if self.threads.iter().any(|(other, bound)| same(bound) && *other != axis) {
-            return Err(refuse("bind", axis, "another loop of the stage is bound to this thread index"));
+            return Err(refuse(
+                "bind",
+                axis,
+                "another loop of the stage is bound to this thread index; take another index, or fuse both loops",
+            ));
         }
         self.threads.insert(axis, thread);
         self.kinds.remove(&axis);
@@ -173,7 +177,11 @@ impl Stage {
     pub fn unroll(&mut self, axis: Axis) -> Result<(), TeError> {
         self.leaf(axis)?;
         if self.threads.contains_key(&axis) {
-            return Err(refuse("unroll", axis, "it is bound to a thread index"));
+            return Err(refuse(
+                "unroll",
+                axis,
+                "it is bound to a thread index; split it before that, and take the part that is not bound",
+            ));
         }
         self.kinds.insert(axis, LoopKind::Unrolled);
         self.note("unroll", axis.name());
@@ -226,7 +234,11 @@ impl Stage {
             return Err(refuse(primitive, axis, "it is a scan update's time; schedule the scan's own axis instead"));
         }
         if axis.kind() == AxisKind::Thread || (self.threads.contains_key(&axis) && primitive != "bind") {
-            return Err(refuse(primitive, axis, "it is bound to a thread index"));
+            return Err(refuse(
+                primitive,
+                axis,
+                "it is bound to a thread index; split it before that, and take the part that is not bound",
+            ));
         }
         Ok(())
     }
@@ -238,7 +250,11 @@ impl Stage {
             AxisKind::Data => Ok(()),
             AxisKind::Reduce => Err(refuse(primitive, axis, "its iterations add to one value; use rfactor first")),
             AxisKind::Ordered => Err(refuse(primitive, axis, "a scan's time runs in order")),
-            AxisKind::Thread => Err(refuse(primitive, axis, "it is bound to a thread index")),
+            AxisKind::Thread => Err(refuse(
+                primitive,
+                axis,
+                "it is bound to a thread index; split it before that, and take the part that is not bound",
+            )),
         }
     }
 }

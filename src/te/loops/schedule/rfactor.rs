@@ -42,14 +42,14 @@ impl Schedule {
             return Err(refuse("only computations can be factored"));
         };
         let Kind::Reduce(reduce, _) = compute.body[0].kind() else {
-            return Err(refuse("it is not a reduction"));
+            return Err(refuse("it is not a reduction; `split` divides its loops"));
         };
         if stage.layout.is_some() {
             return Err(refuse("it has a new layout (`transform_layout`); give the factored stage one instead"));
         }
         stage.leaf(axis)?;
         if axis.kind() != AxisKind::Reduce {
-            return Err(refuse("only a reduction axis can be factored"));
+            return Err(refuse("only a reduction axis can be factored; `reduce_axis` gives those of the tensor"));
         }
         let reduced = |leaf: &&Axis| leaf.kind() == AxisKind::Reduce;
         if let Some(bound) = stage.leaves.iter().filter(reduced).find(|leaf| stage.threads.contains_key(leaf)) {
@@ -63,7 +63,9 @@ impl Schedule {
         let nest = LoopNest::of_whole(stage)?;
         let varies = |leaf: &Axis| !is_size(&nest.extent(*leaf));
         if varies(&axis) {
-            return Err(refuse("its extent depends on data or on an index, and that of a dimension can't"));
+            return Err(refuse(
+                "its extent depends on data or on an index, and that of a dimension can't; split it, and factor the inner loop",
+            ));
         }
         let is_plain = |leaf: &Axis| compute.axes.contains(leaf) && !stage.threads.contains_key(leaf);
         let mut data = stage.leaves.iter().filter(|leaf| leaf.kind() == AxisKind::Data);
