@@ -55,9 +55,10 @@ setp.eq.u32 %p3, %cta, 0;
 ";
 
 /// Lines that stand for others: a tensor map of `%a` is made in shared memory and published at `%d3`, 1 KiB after `%b`; one
-/// thread loads 128 bytes by it; all wait for them. The others are for 128 threads and tensor memory: operands of 128 × 16
-/// and 16 × 16 halves in shared memory, an accumulator at `%x20`, of which `%x22` are the warp's lanes, and thread 0, which
-/// issues products.
+/// thread loads 128 bytes by it; all wait for them.
+///
+/// The others are for 128 threads and tensor memory. Operands of 128 × 16 and 16 × 16 halves are in shared memory. The
+/// accumulator is at `%x20`, with the warp's lanes at `%x22`. Thread 0 issues products.
 const MACROS: [(&str, &str); 14] = [
     (
         "MAKE_MAP",

@@ -56,7 +56,7 @@ const REFUSED: [(&str, &str); 35] = [
         "1 offsets where 2 are expected",
     ),
     ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}]", "textures"),
-    ("tcgen05.wait::ld.sync.aligned", "sm_100"),
+    ("tcgen05.shift.cta_group::1.down [%r1]", "one lane down"),
     ("{ .param .b64 x; call (x), malloc, (x); }", "malloc"),
     ("call (), %rd1, (), proto", "pointers"),
 ];

@@ -25,7 +25,7 @@ fn kernel(n: usize) -> String {
     let stage = a_bytes + b_bytes;
     let columns = n.next_power_of_two().max(32);
     let descriptor = 64u64 << 32 | 1 << 46 | 2 << 61;
-    let instruction = 1 << 4 | n / 8 << 17 | M / 16 << 24;
+    let instruction = 1 << 4 | (n / 8) << 17 | (M / 16) << 24;
     let products: String = (0..BK / 16)
         .map(|step| {
             let sum = if step == 0 { "%p3" } else { "%p4" };

@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn shapes_and_types_outside_of_the_table_are_refused() {
-        let shape = |m: u32, n: u32| BF16 & !(0x3f << 17 | 0x1f << 24) | n / 8 << 17 | m / 16 << 24;
+        let shape = |m: u32, n: u32| BF16 & !(0x3f << 17 | 0x1f << 24) | (n / 8) << 17 | (m / 16) << 24;
         for (m, n, good) in
             [(64, 8, true), (64, 248, true), (128, 8, false), (128, 24, false), (128, 16, true), (256, 256, false)]
         {

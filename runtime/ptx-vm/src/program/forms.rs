@@ -82,7 +82,7 @@ pub(crate) struct WgmmaForm {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TensorProductForm {
     pub(crate) kind: Kind,
-    /// What is added to the address of D.
+    /// The offset from the address of D.
     pub(crate) d_offset: i32,
     /// A is in tensor memory; this is added to its address.
     pub(crate) a_offset: Option<i32>,
@@ -94,7 +94,7 @@ pub(crate) struct MoveForm {
     pub(crate) shape: MoveShape,
     /// `.num`
     pub(crate) count: u32,
-    /// What is added to the address.
+    /// The offset from the address.
     pub(crate) offset: i32,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct TensorCopyForm {
     pub(crate) bytes: u32,
     /// Where rows go: the first row of a part, the lane to which it goes, and the number of rows.
     pub(crate) parts: &'static [(u32, u32, u32)],
-    /// What is added to the address.
+    /// The offset from the address.
     pub(crate) offset: i32,
 }
 

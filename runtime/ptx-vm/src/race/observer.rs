@@ -283,7 +283,7 @@ pub struct TensorProduct<'a> {
     pub columns: (u32, u32),
     /// Its first lane.
     pub lane: u32,
-    /// Its rows: 64, of which each quarter of the lanes holds 16, or 128.
+    /// Its rows: 128, or 64. Each quarter of the lanes then holds 16 of them.
     pub rows: u32,
 }
 

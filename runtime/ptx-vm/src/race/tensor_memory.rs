@@ -1,5 +1,4 @@
-//! Tensor memory: what a warp knows of its own `tcgen05` operations, and who may access a cell after whom (PTX ISA
-//! 9.7.16.6).
+//! Tensor memory: the order of a warp's own `tcgen05` operations, and of accesses to a cell (PTX ISA 9.7.16.6).
 //!
 //! An asynchronous operation by another thread is ordered before an access only by a chain: its completion, then
 //! `tcgen05.fence::before_thread_sync`, any synchronisation, and `tcgen05.fence::after_thread_sync`. Completion is
@@ -43,7 +42,7 @@ pub(super) struct TensorOwn {
     /// The stamp of loads that are issued now, and of the last ones that were waited for.
     pub(super) load: u32,
     loaded: u32,
-    /// Those of stores.
+    /// The stamps of stores, likewise.
     pub(super) store: u32,
     stored: u32,
     /// For each lane, the loads, stores and issued operations before its last `before_thread_sync`.
@@ -137,7 +136,7 @@ impl Warp {
 }
 
 impl Warp {
-    /// What a relaxed arrival releases: no order of memory, but that of `tcgen05` operations before a fence.
+    /// A relaxed arrival releases no order of memory, but that of `tcgen05` operations before a fence.
     pub(super) fn release_tensor(&self, lanes: u32, to: &mut Knowledge) {
         lanes_of(lanes).for_each(|lane| to.tensor_sent.join(&self.knowledge(lane).tensor_sent));
         if let Some(tensor) = &self.tensor {
@@ -147,7 +146,7 @@ impl Warp {
         }
     }
 
-    /// What a relaxed wait acquires, likewise.
+    /// A relaxed wait acquires it.
     pub(super) fn acquire_tensor(&mut self, lanes: u32, from: &Knowledge) {
         if !from.tensor_sent.is_empty() {
             self.learn(lanes, |knowledge| knowledge.tensor_sent.join(&from.tensor_sent));

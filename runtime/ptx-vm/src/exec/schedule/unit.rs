@@ -348,10 +348,10 @@ impl Unit {
             match tcgen05::pipe::complete_oldest(&mut self.cluster, block, launch.arithmetic) {
                 Ok(false) => {}
                 Ok(true) => break,
-                Err((issued, message)) => {
-                    let of_warp = |warp: &Warp| (warp.block, warp.index) == (block, issued.warp);
+                Err(tcgen05::pipe::Failed { warp, pc, message }) => {
+                    let of_warp = |other: &Warp| (other.block, other.index) == (block, warp);
                     let warp = self.warps.iter().position(of_warp).unwrap_or(0);
-                    let site = Box::new(self.site(warp, issued.pc, launch));
+                    let site = Box::new(self.site(warp, pc, launch));
                     return Err(Box::new(LaunchError::Invalid { site, message }));
                 }
             }

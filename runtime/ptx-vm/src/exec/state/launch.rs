@@ -198,8 +198,8 @@ impl<'a> LaunchState<'a> {
     }
 }
 
-/// CUDA C++ programming guide, table of technical specifications: 2048 threads, 32 blocks and 228 KiB of shared memory, one
-/// of which each block needs for the system.
+/// CUDA C++ programming guide, table of technical specifications: 2048 threads, 32 blocks and 228 KiB of shared memory. Each
+/// block needs another KiB for the system.
 fn blocks_per_multiprocessor(launch: &Launch, program: &Program) -> u32 {
     let threads = launch.block.iter().product::<u32>().next_multiple_of(32).max(32);
     let bytes = program.dynamic_shared_start.max(program.shared_end) + launch.shared_bytes + 1024;

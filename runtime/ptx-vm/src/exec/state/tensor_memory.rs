@@ -43,7 +43,7 @@ pub(in crate::exec) enum Source {
     Tensor(TensorAddress),
 }
 
-/// What was issued.
+/// An operation of the pipe.
 #[derive(Clone, Debug)]
 pub(in crate::exec) enum Work {
     Multiply {

@@ -25,7 +25,7 @@ impl Default for TensorMemory {
     }
 }
 
-/// What `tcgen05.commit` releases, by its ticket, and the number of mbarriers that have not received it.
+/// For each ticket of `tcgen05.commit`: its release, and the number of mbarriers that have not received it.
 pub(super) type Commits = HashMap<u64, (Knowledge, usize)>;
 
 impl ClusterDetector {

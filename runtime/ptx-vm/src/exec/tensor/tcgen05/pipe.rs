@@ -11,7 +11,14 @@ use crate::numerics::tensor_memory::{COLUMNS, TensorAddress};
 use crate::numerics::wgmma::Elements;
 use crate::race::shared_address;
 
-/// Completes the oldest operation in a block's pipe. Gives it, and whether it was a commit.
+/// A commit that arrives once too often.
+pub(in crate::exec) struct Failed {
+    pub(in crate::exec) warp: u32,
+    pub(in crate::exec) pc: u32,
+    pub(in crate::exec) message: String,
+}
+
+/// Completes the oldest operation in a block's pipe. Tells whether it was a commit.
 ///
 /// # Errors
 /// If an arrival is one too many.
@@ -19,10 +26,14 @@ pub(in crate::exec) fn complete_oldest(
     cluster: &mut Cluster,
     block: usize,
     arithmetic: Arithmetic,
-) -> Result<bool, (Issued, String)> {
+) -> Result<bool, Failed> {
     let Some(issued) = cluster.blocks[block].tensor.pipe.pop_front() else { return Ok(true) };
     if matches!(issued.work, Work::Commit { .. }) {
-        return arrive(cluster, block, &issued).map(|()| true).map_err(|message| (issued, message));
+        return arrive(cluster, block, &issued).map(|()| true).map_err(|message| Failed {
+            warp: issued.warp,
+            pc: issued.pc,
+            message,
+        });
     }
     perform(cluster, block, arithmetic, &issued.work);
     Ok(false)
