@@ -16,7 +16,7 @@ pub enum Target {
     Schedule,
     /// Files of compiled kernels. The hash of the index is corrected, so that what lies behind it is reached.
     Bundle,
-    /// The tokens of functions under `#[epilogue]` and `#[elementwise]`, and of closures in `epilogue!`.
+    /// The tokens of functions under `#[epilogue]` and `#[elementwise]`, and of closures in `closure!`.
     Macros,
 }
 
