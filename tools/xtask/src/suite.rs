@@ -7,9 +7,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::counts::Counts;
+use crate::parts::{Parts, minutes};
 use crate::say::say;
 use crate::tools;
 use crate::workspace::{Failure, root};
@@ -27,6 +28,17 @@ pub(crate) struct Options {
     /// tests on two cores below a quarter of an hour.
     #[arg(long, value_name = "SCALE", default_value_t = Scale(0.4))]
     cases: Scale,
+    /// A sample in about 5 minutes on two cores: the CPU's tests, an emulated GPU with races, the guide's first pages. It
+    /// says what it leaves out.
+    #[arg(long, conflicts_with = "nvrtc")]
+    pub(crate) quick: bool,
+}
+
+impl Options {
+    /// These options with a part of the random cases.
+    pub(crate) fn with_fewer_cases(&self, part: f64) -> Self {
+        Self { cases: Scale(self.cases.0 * part), ..*self }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -88,8 +100,9 @@ const WITHOUT_FEATURES: &str = "test --package epilogue --no-default-features --
 /// Installs, builds, tests. Fails if anything fails or is ignored. (Tests that lack something fail here instead of
 /// being skipped: `EPILOGUE_REQUIRE_NVRTC`.)
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let mut parts =
+        Parts::begin("test", "about 25 minutes on two cores, half of it the build (`--quick`: a sample in about 5)");
     say!("random cases: --seed {} --cases {}", options.seed, options.cases);
-    let mut parts = Parts::default();
     let packages = parts.time("tools", || {
         tools::fetch_minilm()?;
         tools::install_pinned()
@@ -111,38 +124,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             counts.add(parts.time(&format!("tests, NVRTC {version}"), || cargo(&all_targets, &library))?, version);
         }
     }
-    parts.print();
+    parts.end()?;
     say!("{} tests passed", counts.total());
     match counts.ignored() {
         0 => as_many,
         n => Err(format!("{n} tests were ignored: none may be").into()),
-    }
-}
-
-/// The time of each part.
-#[derive(Default)]
-struct Parts(Vec<(String, Duration)>);
-
-impl Parts {
-    fn time<T>(&mut self, name: &str, part: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-        say!("=== {name}");
-        let start = Instant::now();
-        let done = part();
-        self.0.push((name.to_owned(), start.elapsed()));
-        if done.is_err() {
-            self.print();
-        }
-        done
-    }
-
-    fn print(&self) {
-        let mut total = Duration::ZERO;
-        say!("seconds");
-        for (name, time) in &self.0 {
-            total += *time;
-            say!("{:8.1}  {name}", time.as_secs_f64());
-        }
-        say!("{:8.1}  together", total.as_secs_f64());
     }
 }
 
@@ -160,7 +146,7 @@ fn prepared(mut command: Command, nvrtc: &Path, options: &Options) -> Command {
 }
 
 /// Runs cargo with the tests' environment, prints its output, and counts.
-fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, Failure> {
+pub(crate) fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, Failure> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     // One pipe for both, so that a program's name, which cargo writes, comes before what the program writes.
     let (output, both) = std::io::pipe()?;
@@ -170,11 +156,16 @@ fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, 
         command.env("CARGO_TERM_COLOR", "never");
         command.args(arguments).stdout(both.try_clone()?).stderr(both).spawn()?
     };
-    let mut counts = Counts::default();
+    let (mut counts, begun) = (Counts::default(), Instant::now());
     for line in BufReader::new(output).lines() {
         let line = line?;
+        let before = counts.total();
         counts.read(&line);
         say!("{line}");
+        if counts.total() > before {
+            let elapsed = minutes(begun.elapsed().as_secs_f64());
+            say!("--- {} tests passed in this part, in {elapsed}", counts.total());
+        }
     }
     let status = child.wait()?;
     if status.success() { Ok(counts) } else { Err(format!("cargo {} failed ({status})", arguments.join(" ")).into()) }
