@@ -8,6 +8,7 @@ use epilogue::gemm::{Arithmetic, Instruction, Tile};
 use epilogue::{Arch, ElementType, GpuModel};
 
 use crate::failure::Failure;
+use crate::header::names::is_identifier;
 use crate::source::element;
 
 const EXAMPLES: &str = "\
@@ -73,7 +74,7 @@ pub(crate) struct SourceOptions {
     /// A Rust file with functions under `#[epilogue]`; `-` reads the standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// The text itself, as `epilogue!` takes it or as a function.
+    /// The text itself, as `closure!` takes it or as a function.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) expression: Option<String>,
     /// Which function, if there are several.
@@ -230,9 +231,13 @@ pub(crate) struct EmitOptions {
     /// Prints how often each instruction of the machine code occurs; needs nvdisasm.
     #[arg(long)]
     pub(crate) sass: bool,
-    /// Writes all files into this folder, under the kernel's name.
+    /// Writes all files into this folder, under the kernel's name, or that of `--prefix`.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) all: Option<PathBuf>,
+    /// The header's names begin with it, in place of the epilogue's name: so one program has headers of one epilogue for
+    /// several shapes.
+    #[arg(long, value_name = "NAME", value_parser = prefix)]
+    pub(crate) prefix: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -300,6 +305,14 @@ impl std::str::FromStr for On {
                 .map(Self::Emulated)
                 .map_err(|_| "the devices are cpu, cuda, and the emulated sm_80 and sm_90a".to_owned()),
         }
+    }
+}
+
+fn prefix(text: &str) -> Result<String, String> {
+    if is_identifier(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("names in C begin with it: letters, digits and underscores, with no digit first, not `{text}`"))
     }
 }
 
