@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use epilogue_runtime::{Device, DeviceTensor, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Stream, trace};
 
 use super::cut::{Cut, Step, Unit};
 use super::factor::View;
@@ -39,6 +39,7 @@ pub(super) struct Request {
 /// The program on a device.
 pub(super) fn build(request: &Request, device: &Device) -> Result<Kernel, TeError> {
     let Request { outputs, required, weights: given, order } = request;
+    let _span = trace::span!(DEBUG, "fuse", device = trace::text(device), outputs = outputs.len());
     let order = *order;
     let cut = Cut::of(outputs, device, order)?;
     required.iter().try_for_each(|tensor| cut.require(tensor))?;

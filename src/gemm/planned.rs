@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use epilogue_float_mode::in_default_mode;
-use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream, trace};
 
 use super::devices::Choice;
 use super::kernel::launch::LaunchDescription;
@@ -102,6 +102,8 @@ impl<E> Gemm<E> {
     /// [`Error::NoPacking`] on a GPU, whose kernels read B as it lies; [`Error::PackedStrides`] for a B that is contiguous
     /// along neither K nor N; a tensor of another device, element type or rank; too little memory.
     pub fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error> {
+        let _span =
+            trace::span!(DEBUG, "pack", epilogue = self.plan.operation.tree().name(), shape = trace::debug(b.shape()));
         in_default_mode(|| self.plan.executable.pack(b))
     }
 
