@@ -71,7 +71,13 @@ fn make(path: &str) -> Result<(), Box<dyn std::error::Error>> {
 fn run(path: &str) -> Result<(), Box<dyn std::error::Error>> {
     let bundle = Bundle::open(path)?;
     println!("{bundle:?}");
-    // A real service uses `Device::cuda(0)`.
+    // A service uses `Device::best`: the GPU, or the CPU, which needs no kernels.
+    let (best, reason) = Device::best_with_reason()?;
+    bundle.install(&best)?;
+    if let Some(reason) = reason {
+        println!("no GPU: {reason}; the CPU would run {}", plan(&best, ROWS[0])?.choice());
+    }
+    // This shows GPU code without a GPU.
     let device = Device::emulated(Arch::SM_80)?;
     bundle.install(&device)?;
 

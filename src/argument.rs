@@ -1,4 +1,4 @@
-//! The traits that `#[epilogue]` and `epilogue!` implement: a type that is an epilogue, and its arguments in a run.
+//! The traits that `#[epilogue]` and `closure!` implement: a type that is an epilogue, and its arguments in a run.
 
 use std::marker::PhantomData;
 
@@ -209,7 +209,3 @@ impl<'a> Fields for Borrowed<'a> {
     type Seed = Seed<'a>;
     type Output = &'a mut DeviceTensor;
 }
-
-/// Stands for an argument that was not given yet, in the type of `epilogue!`'s value: call the setter with its name.
-#[derive(Clone, Copy, Debug)]
-pub struct Unset;

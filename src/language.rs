@@ -29,12 +29,36 @@
 //! run, not to the function: with a leading batch axis, an argument has one value for each batch; without it, all
 //! batches share it.
 //!
+//! If each element's results follow from its own numbers, the struct also has the function `element`, for unit tests: of the
+//! accumulators and parameters, in their order, it computes one element in f32. An epilogue with reductions, positions,
+//! random numbers or [`integer`] has none.
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! #[epilogue]
+//! fn bias_relu(accum: Accum, bias: RowVector, alpha: Scalar) -> Tensor {
+//!     let d = relu(alpha * accum + bias);
+//!     d
+//! }
+//!
+//! assert_eq!(BiasRelu::element(2.0, 1.0, 0.5), 2.0);
+//! assert_eq!(BiasRelu::element(2.0, -3.0, 0.5), 0.0);
+//! ```
+//!
+//! # A renamed library
+//!
+//! The macros name this library as `::epilogue`. Under another name, or re-exported by another crate, it has a path of its
+//! own. Every macro takes it as `crate = path`: `#[epilogue(crate = my_library::fused)]`, likewise `#[elementwise]` and
+//! `#[reducer]`, and `closure!(crate = my_library::fused, |accum| …)`. The path begins with a crate's name, `crate::` or
+//! `::`. A `macro_rules!` macro of the other crate writes `crate = $crate::fused`.
+//!
 //! # The closure form
 //!
 //! ```
 //! use epilogue::prelude::relu;
 //!
-//! let bias_relu = epilogue::epilogue!(|accum, bias: RowVector, alpha: Scalar| {
+//! let bias_relu = epilogue::closure!(|accum, bias: RowVector, alpha: Scalar| {
 //!     let d: Tensor<f32> = relu(alpha * accum + bias);
 //!     d
 //! });

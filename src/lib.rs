@@ -181,7 +181,7 @@ pub mod tile;
 pub mod tuning;
 mod variants;
 
-pub use epilogue_macros::epilogue_closure as epilogue;
+pub use epilogue_macros::{closure, elementwise, epilogue, reducer};
 /// Devices, tensors, streams, compiled kernels: every type in this crate's signatures that the root doesn't have.
 pub use epilogue_runtime as runtime;
 #[doc(inline)]
@@ -192,7 +192,7 @@ pub use epilogue_runtime::{
     PlainElement, Source, Stream, f8e4m3, f8e5m2,
 };
 
-pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Seed, Unborrowed, Unset};
+pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Seed, Unborrowed};
 pub use crate::expr::EpilogueElement;
 pub use crate::gemm::{Error, Gemm};
 pub use crate::tuning::Tuning;

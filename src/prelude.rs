@@ -1,7 +1,7 @@
 //! The names that a program with this library imports: `use epilogue::prelude::*;`.
 //!
-//! `epilogue!` is not here: one glob cannot carry an attribute and a macro of the same name. Write
-//! `epilogue::epilogue!(…)`, or `#[macro_use] extern crate epilogue;` once and then `epilogue!(…)`.
+//! The closure form is not here, as its name is a common word: write `epilogue::closure!(…)`. The macros work by path,
+//! too, without any import: `#[epilogue::epilogue]`.
 
 pub use epilogue_runtime::{f8e4m3, f8e5m2};
 pub use half::{bf16, f16};

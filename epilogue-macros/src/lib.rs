@@ -16,32 +16,36 @@ use epilogue_syntax::report::Errors;
 use epilogue_syntax::sight::Files;
 use proc_macro2::TokenStream;
 
+use crate::expand::library::Library;
+
 /// Turns a function into an epilogue: a struct with one field for every parameter except the accumulators, and for
 /// every returned name.
 ///
 /// `#[epilogue(name = X)]` names the struct; otherwise `row_reduction` becomes `RowReduction`. `#[epilogue(backward)]` adds the
-/// struct of the backward pass.
+/// struct of the backward pass. `#[epilogue(crate = path)]` says where the library is, if it is renamed or re-exported.
 #[proc_macro_attribute]
 pub fn epilogue(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand_epilogue(arguments.into(), item.into()).into()
 }
 
-/// The closure form of an epilogue, exported as `epilogue!`.
+/// The closure form of an epilogue: `epilogue::closure!(|accum, c: Tensor| { … })`, or
+/// `epilogue::closure!(crate = path, |accum, c: Tensor| { … })`.
 #[proc_macro]
-pub fn epilogue_closure(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+pub fn closure(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand_closure(input.into()).into()
 }
 
 /// Turns a function of floats into an operation of the epilogue language.
 ///
 /// `#[elementwise(cuda = "…")]` adds a hand-written CUDA C++ body, which uses the parameters by name and must `return`.
+/// `#[elementwise(crate = path)]` says where the library is.
 #[proc_macro_attribute]
 pub fn elementwise(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand_elementwise(arguments.into(), item.into()).into()
 }
 
 /// Turns a module with `const IDENTITY`, `fn lift`, `fn combine` and `fn finish` into a reduction of the epilogue
-/// language. `reduction_op(x, Row, name_of_the_module)` asks for it.
+/// language. `reduction_op(x, Row, name_of_the_module)` asks for it. `#[reducer(crate = path)]` says where the library is.
 #[proc_macro_attribute]
 pub fn reducer(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand_reducer(arguments.into(), item.into()).into()
@@ -71,10 +75,10 @@ fn expand_epilogue(arguments: TokenStream, item: TokenStream) -> TokenStream {
 
 fn expand_closure(input: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let Some((epilogue, checked)) = epilogue_syntax::closure(input, Files::default(), &mut errors) else {
+    let Some(closure) = epilogue_syntax::closure(input, Files::default(), &mut errors) else {
         return errors.into_tokens();
     };
-    expand::closure::expand(&epilogue, &checked, &errors.into_tokens())
+    expand::closure::expand(&closure, &errors.into_tokens())
 }
 
 fn expand_elementwise(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -86,6 +90,7 @@ fn expand_elementwise(arguments: TokenStream, item: TokenStream) -> TokenStream 
         return expand::elementwise::expand(&function);
     }
     let mut tokens = errors.into_tokens();
-    tokens.extend(expand::elementwise::fallback(&function.item, &function.header));
+    let library = Library::new(function.library.as_ref());
+    tokens.extend(expand::elementwise::fallback(&function.item, &function.header, &library));
     tokens
 }

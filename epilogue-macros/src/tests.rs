@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use proc_macro2::TokenStream;
 
-use crate::{expand_closure, expand_elementwise, expand_epilogue};
+use crate::{expand_closure, expand_elementwise, expand_epilogue, expand_reducer};
 
 fn tokens(source: &str) -> TokenStream {
     source.parse().expect("Rust tokens")
@@ -87,9 +87,9 @@ fn an_epilogue() {
             type Arguments<'a> = RowSums<::epilogue::Borrowed<'a>>;
             fn tree() -> ::epilogue::evt::Tree {
                 const __EPILOGUE_CONSTANT_0: ::core::primitive::f32 = LIMIT;
-                /// D and its rows' sums.
                 #[allow(
                     dead_code,
+                    unreachable_pub,
                     unused_qualifications,
                     clippy::all,
                     clippy::pedantic,
@@ -101,6 +101,7 @@ fn an_epilogue() {
                     c: ::core::primitive::f32,
                     alpha: ::core::primitive::f32,
                 ) -> (::core::primitive::f32, ::core::primitive::f32) {
+                    const __EPILOGUE_CONSTANT_0: ::core::primitive::f32 = LIMIT;
                     let mut d = alpha * accum;
                     d
                         += if c > __EPILOGUE_CONSTANT_0 {
@@ -188,12 +189,11 @@ fn an_epilogue() {
         #[automatically_derived]
         impl<'a> ::epilogue::Arguments<'a> for RowSums<::epilogue::Borrowed<'a>> {
             fn arguments(self) -> ::std::vec::Vec<::epilogue::Argument<'a>> {
-                ::std::vec::Vec::from([
-                    ::epilogue::Argument::Input(self.c),
-                    ::epilogue::Argument::Scalar(self.alpha),
-                    ::epilogue::Argument::Output(self.d),
-                    ::epilogue::Argument::Output(self.sums),
-                ])
+                ::std::vec![
+                    ::epilogue::Argument::Input(self.c), ::epilogue::Argument::Scalar(self
+                    .alpha), ::epilogue::Argument::Output(self.d),
+                    ::epilogue::Argument::Output(self.sums)
+                ]
             }
         }
     "#]],
@@ -257,6 +257,65 @@ fn an_elementwise_function() {
     );
 }
 
+/// With `crate = path`, no form names `::epilogue`.
+#[test]
+fn the_library_has_the_path_that_is_given() {
+    let library = "crate = mine::library";
+    let of_function = "fn f(accum: Accum, c: Tensor<bf16>, b: Bits, seed: Seed, l: Tensor<i32>) -> (Tensor<f16>, ColumnVector, Bits) {
+        let x = if b && column() < integer(l) && !(c > LIMIT) { c.max(random(seed)) } else { real(row()) + f(accum) };
+        let d = x.cast::<f16>() + reduction_op(x, Row, Mean) + reduction_op(x, Row, mine);
+        let sums = reduction_op(reduction_op(x > 0.0, Row, Any), All, Any);
+        let index = reduction_op(x, Row, ArgMax);
+        (d, index, b)
+    }";
+    let reducer = "mod m {
+        const IDENTITY: f32 = 0.0;
+        fn lift(x: f32) -> f32 { x.abs() }
+        fn combine(a: f32, b: f32) -> f32 { a + b }
+        fn finish(s: f32) -> f32 { s }
+    }";
+    let closure = format!("{library}, |accum, c: Tensor, seed: Seed| {{ let d: Tensor<f16> = accum + c; d }}");
+    for expansion in [
+        expand_epilogue(tokens(&format!("{library}, backward(given(sums))")), tokens(of_function)),
+        expand_epilogue(
+            tokens(library),
+            tokens("fn f(accum: Accum, c: Tensor) -> Tensor { let d = accum + c.tanh(); d }"),
+        ),
+        expand_epilogue(tokens(library), tokens("fn f(accum: Accum, c: Tensr) -> Tensor { let d = accum + c; d }")),
+        expand_elementwise(tokens(library), tokens("fn g(x: f32, y: f32) -> f32 { h(x).max(y) }")),
+        expand_elementwise(tokens(library), tokens("fn g(x: f32) -> f32 { 2 * x }")),
+        expand_reducer(tokens(library), tokens(reducer)),
+        expand_reducer(tokens(library), tokens("mod m {}")),
+        expand_closure(tokens(&closure)),
+    ] {
+        let text = pretty(quote::quote!(fn whole() { #expansion }));
+        assert!(text.contains("mine::library::"), "{text}");
+        assert!(!text.contains("::epilogue"), "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_path_of_the_library_is_refused() {
+    let of = |arguments: &str| {
+        mistakes(expand_epilogue(tokens(arguments), tokens("fn f(accum: Accum) -> Tensor { accum }"))).join("\n")
+    };
+    assert_eq!(of("crate = a::b"), "");
+    assert_eq!(of("crate = ::a"), "");
+    for wrong in ["crate = \"epilogue\"", "crate = a::<b>::c", "crate = 1 + 1", "crate = <a as b>::c"] {
+        assert!(of(wrong).contains("`crate` is a path of the library, without quotes"), "{wrong}: {}", of(wrong));
+    }
+    assert!(of("crate = super::a").contains("begins with the name of a crate, `crate::` or `::`"));
+    assert!(of("crate = a, crate = b").contains("`crate` is given twice"));
+    assert!(of("crate").contains("the arguments are"));
+    let closure = |input: &str| mistakes(expand_closure(tokens(input))).join("\n");
+    assert!(closure("crate = self::a, |accum| { let d = accum; d }").contains("begins with"));
+    assert_eq!(mistakes(expand_closure(tokens("crate = a"))).len(), 1);
+    assert_eq!(mistakes(expand_closure(tokens("crate = a |accum| accum"))).len(), 1);
+    let reducer = |arguments: &str| mistakes(expand_reducer(tokens(arguments), tokens("mod m {}"))).join("\n");
+    assert!(reducer("name = m").contains("the only argument is `crate = path`"));
+    assert!(reducer("ordered").contains("commutative"));
+}
+
 #[test]
 fn the_closure_form() {
     let source = "|accum, c: Tensor| { let d: Tensor<f16> = accum + c; d }";
@@ -267,13 +326,19 @@ fn the_closure_form() {
         &expect![[r#"
         fn f() {
             #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+            #[allow(non_camel_case_types)]
+            struct c_is_not_set;
+            #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+            #[allow(non_camel_case_types)]
+            struct d_is_not_set;
+            #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
             #[allow(non_snake_case)]
             struct Epilogue<C, D> {
                 c: C,
                 d: D,
             }
             #[allow(dead_code, non_snake_case)]
-            impl<D> Epilogue<::epilogue::Unset, D> {
+            impl<D> Epilogue<c_is_not_set, D> {
                 ///`Tensor`: M×N values, read.
                 fn c<'a>(
                     self,
@@ -283,7 +348,7 @@ fn the_closure_form() {
                 }
             }
             #[allow(dead_code, non_snake_case)]
-            impl<C> Epilogue<C, ::epilogue::Unset> {
+            impl<C> Epilogue<C, d_is_not_set> {
                 ///`Tensor<f16>`: M×N values, written.
                 fn d<'a>(
                     self,
@@ -293,7 +358,7 @@ fn the_closure_form() {
                 }
             }
             #[automatically_derived]
-            impl ::epilogue::Epilogue for Epilogue<::epilogue::Unset, ::epilogue::Unset> {
+            impl ::epilogue::Epilogue for Epilogue<c_is_not_set, d_is_not_set> {
                 type Arguments<'a> = Epilogue<
                     &'a ::epilogue::DeviceTensor,
                     &'a mut ::epilogue::DeviceTensor,
@@ -301,6 +366,7 @@ fn the_closure_form() {
                 fn tree() -> ::epilogue::evt::Tree {
                     #[allow(
                         dead_code,
+                        unreachable_pub,
                         unused_qualifications,
                         clippy::all,
                         clippy::pedantic,
@@ -310,9 +376,9 @@ fn the_closure_form() {
                     fn epilogue(
                         accum: ::core::primitive::f32,
                         c: ::core::primitive::f32,
-                    ) -> (::core::primitive::f32,) {
+                    ) -> ::core::primitive::f32 {
                         let d = accum + c;
-                        (d,)
+                        d
                     }
                     let _: ::core::option::Option<(::epilogue::language::Tensor,)> = ::core::option::Option::None;
                     let mut builder = ::epilogue::evt::TreeBuilder::new(
@@ -346,15 +412,14 @@ fn the_closure_form() {
             impl<'a> ::epilogue::Arguments<'a>
             for Epilogue<&'a ::epilogue::DeviceTensor, &'a mut ::epilogue::DeviceTensor> {
                 fn arguments(self) -> ::std::vec::Vec<::epilogue::Argument<'a>> {
-                    ::std::vec::Vec::from([
-                        ::epilogue::Argument::Input(self.c),
-                        ::epilogue::Argument::Output(self.d),
-                    ])
+                    ::std::vec![
+                        ::epilogue::Argument::Input(self.c), ::epilogue::Argument::Output(self.d)
+                    ]
                 }
             }
             Epilogue {
-                c: ::epilogue::Unset,
-                d: ::epilogue::Unset,
+                c: c_is_not_set,
+                d: d_is_not_set,
             }
         }
     "#]],
@@ -413,12 +478,10 @@ fn after_a_mistake_the_items_are_still_there() {
         #[automatically_derived]
         impl<'a> ::epilogue::Arguments<'a> for Named<::epilogue::Borrowed<'a>> {
             fn arguments(self) -> ::std::vec::Vec<::epilogue::Argument<'a>> {
-                ::std::vec::Vec::from([
-                    ::epilogue::Argument::Input(self.c),
-                    ::epilogue::Argument::Scalar(self.s),
-                    ::epilogue::Argument::Output(self.d),
-                    ::epilogue::Argument::Output(self.e),
-                ])
+                ::std::vec![
+                    ::epilogue::Argument::Input(self.c), ::epilogue::Argument::Scalar(self.s),
+                    ::epilogue::Argument::Output(self.d), ::epilogue::Argument::Output(self.e)
+                ]
             }
         }
     "#]],
@@ -439,7 +502,7 @@ fn every_mistake_is_reported_at_its_token() {
         &expect![[r#"
         1:23: a parameter is declared by its class, without a reference: `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar`, `Seed` or `Bits`; the generated struct borrows the device's tensors
         2:13: values are floating-point numbers: write `2.0` (beside an integer such as `row()` it is one)
-        3:5: an epilogue has no loops: every element is computed once, by the same operations
+        3:5: there are no loops, as every element takes the same operations: write the steps one after the other
         4:29: an axis is `Row`, `Column` or `All`, not `Rows`; did you mean `Row`?
         4:35: a reduction's operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax`, `SumSquares`, `ArgMax`, `ArgMin`, `Any`, `All`, `Mean`, `Variance` or `LogSumExp`, not `Sum`; a sum is `Add`
         5:9: `d` is returned twice: to store it a second time, `let d2 = d;` and return `d2`

@@ -44,6 +44,7 @@ mod layout;
 mod memory;
 #[doc(hidden)]
 pub mod message;
+mod optimisation;
 mod progress;
 mod ranks;
 mod sync;
@@ -79,6 +80,7 @@ pub use layout::element::{Element, ElementType, PlainElement};
 pub use layout::float8::{f8e4m3, f8e5m2};
 #[doc(hidden)]
 pub use memory::host_bytes::HostBytes;
+pub use optimisation::without_optimisation;
 pub use progress::{Activity, Progress};
 pub use ranks::{Communicator, LaunchedRank, Rendezvous};
 pub use tensor::DeviceTensor;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use epilogue_runtime::{Device, DeviceTensor, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Stream, trace};
 
 use super::cut::{Cut, Step, Unit, held_type};
 use super::factor::View;
@@ -91,6 +91,7 @@ impl Steps {
 /// The program on a device.
 pub(super) fn build(request: &Request, device: &Device) -> Result<Kernel, TeError> {
     let outputs = &request.outputs;
+    let _span = trace::span!(DEBUG, "fuse", device = trace::text(device), outputs = outputs.len());
     let Steps { cut, made, slots, inputs, known, .. } = Steps::of(request, device)?;
     let count = inputs.len();
     let intermediates: Vec<Tensor> =

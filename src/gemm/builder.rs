@@ -75,7 +75,7 @@ impl Gemm<()> {
         Self::builder::<E>(device).operands(a, b)?.plan()
     }
 
-    /// [`plan`](Self::plan) for an epilogue whose type has no name, such as that of `epilogue!`.
+    /// [`plan`](Self::plan) for an epilogue whose type has no name, such as that of `closure!`.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use epilogue_runtime::{Device, Kernel, Source, Stream};
+use epilogue_runtime::{Device, Kernel, Source, Stream, trace};
 
 use super::devices::Choice;
 use super::kernel::launch::LaunchDescription;
@@ -105,6 +105,8 @@ impl<E> Gemm<E> {
     /// along neither K nor N; a tensor of another device, element type or rank; too little memory.
     pub fn pack<'b>(&self, b: impl Into<Unpacked<'b>>) -> Result<Packed, Error> {
         let b = b.into();
+        let _span =
+            trace::span!(DEBUG, "pack", epilogue = self.plan.operation.tree().name(), shape = trace::debug(b.shape()));
         level::on(self.device(), || self.plan.executable.pack(b))
     }
 

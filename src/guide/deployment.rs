@@ -49,7 +49,7 @@
 //!
 //! // Where the program runs, without NVRTC, Python or a cache:
 //! let bundle = Bundle::open(&path)?;
-//! let device = Device::emulated(Arch::SM_80)?; // or `Device::cuda(0)?`
+//! let device = Device::emulated(Arch::SM_80)?; // or `Device::best()?`
 //! bundle.install(&device)?;
 //! let (gemm, softmax) = kernels(&device)?; // found, not compiled
 //! # assert!(gemm.kernel().is_some_and(|kernel| kernel.was_cached()) && softmax.source().contains("softmax"));
@@ -58,6 +58,11 @@
 //! let other = Gemm::builder::<BiasGelu>(&device).elements(ElementType::BF16, ElementType::BF16).problem(64, 48, 32);
 //! let refused = other.plan().unwrap_err().to_string();
 //! assert!(refused.contains("holds the kernel `bias_gelu_bf16_"), "{refused}");
+//!
+//! // On a machine without a GPU the same program runs on the CPU, which needs no kernels.
+//! let cpu = Device::cpu(); // `Device::best()?` is the CPU there
+//! bundle.install(&cpu)?;
+//! kernels(&cpu)?;
 //! # std::fs::remove_file(path)?;
 //! # Ok(()) }
 //! ```
@@ -96,8 +101,9 @@
 //! `layer/` then has the CUDA C++, the PTX, the machine code and `layer.h`: the kernel's parameter as a struct, the
 //! shape of its launch, and how many bytes of memory it needs beside its arguments. Its functions `layer_load` and
 //! `layer_launch` use the CUDA driver and nothing else. The header is for packed tensors of exactly this shape, and for
-//! one launch: an epilogue that is computed from its own reductions is refused. `tools/command/example/main.cpp` in the
-//! repository is a program that uses one. `epilogue run layer.rs` checks the same epilogue first, on random data
+//! one launch: an epilogue that is computed from its own reductions is refused. `--prefix large`
+//! names it otherwise, so that a program has headers of one epilogue for several shapes. `tools/command/example/main.cpp`
+//! in the repository is a program that uses one. `epilogue run layer.rs` checks the same epilogue first, on random data
 //! against the reference.
 //!
 //! The header's content comes from [`Gemm::describe_launch`](crate::Gemm::describe_launch): a program that writes

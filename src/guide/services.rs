@@ -17,6 +17,10 @@
 //! | info | | `compiled` (`kernel`, `milliseconds`) | NVRTC has compiled it |
 //! | info | | `a run needs another kernel than planned` (`epilogue`, `kernel`) | its operands lie in another way: plan for them, or the first request waits |
 //! | info | | `bundle installed` (`device`, `kernels`, `made_by`) | |
+//! | debug | `pack` (`epilogue`, `shape`) | | a B is copied into the order that the CPU multiplies |
+//! | debug | `build` (`device`), `fuse` (`device`, `outputs`) | | tensor expressions become kernels, or products and kernels |
+//! | debug | `compile for this CPU` (`program`) | | a scheduled program is compiled by Cranelift |
+//! | debug | `read bundle` (`bytes`), `write bundle` (`path`, `kernels`) | | a bundle is checked, or made a file |
 //! | info | `autotune` (`epilogue`, `candidates`) | `the fastest` (`kernel`, `microseconds`) | kernels are measured |
 //! | debug | | `measured` (`kernel`, `microseconds`) | one of them has been |
 //! | debug | | `captured` (`device`, `launches`) | a graph has been made |

@@ -144,7 +144,7 @@ fn closures_have_seeds() -> Result<(), Error> {
     let device = Device::cpu();
     let (a, b) = (device.full::<f32>([3, 1], 1.0)?, device.full::<f32>([1, 9], 1.0)?);
     let mut d = device.zeros::<f32>([3, 9])?;
-    let noisy = epilogue::epilogue!(|accum, seed: Seed| {
+    let noisy = epilogue::closure!(|accum, seed: Seed| {
         let d: Tensor<f32> = accum * random(seed, 3);
         d
     });

@@ -159,7 +159,16 @@ fn what_a_bundle_has_and_lacks_is_told() {
     assert!(progress.contains("\n1: done with traced_scale_f16_"), "{progress}");
 
     let device = Device::emulated(Arch::SM_80).expect("an emulated device");
-    let bundle = Bundle::from_bytes(kernel).expect("a bundle");
+    let mut read = None;
+    let (path, bytes) = (std::env::temp_dir().join(format!("traced-{}.bundle", std::process::id())), kernel.len());
+    let lines = told(|| {
+        builder.write(&path).expect("a file");
+        read = Some(Bundle::from_bytes(kernel).expect("a bundle"));
+    });
+    std::fs::remove_file(&path).expect("the file");
+    find(&lines, "DEBUG write bundle:", "kernels=1");
+    find(&lines, "DEBUG read bundle:", &format!("bytes={bytes}"));
+    let bundle = read.expect("a bundle");
     let lines = told(|| bundle.install(&device).expect("it is for this device"));
     find(&lines, "INFO : bundle installed", "device=an emulated sm_80 kernels=1 made_by=\"epilogue ");
     let lines = told(|| drop(plan(&device)));
@@ -180,4 +189,23 @@ fn the_cpu_tells_its_choice_and_its_runs() {
     });
     find(&lines, "DEBUG plan:", "device=the CPU");
     find(&lines, "TRACE : run", "m=16 n=24 k=32");
+}
+
+/// Work that takes long on a CPU has a span of its own: packing, and making kernels of tensor expressions.
+#[test]
+fn the_cpu_tells_what_takes_long() {
+    use epilogue::{fuse, te};
+    let device = Device::cpu();
+    let gemm = plan(&device);
+    let b = device.full::<f16>([32, 24], f16::ONE).expect("memory");
+    let lines = told(|| drop(gemm.pack(&b).expect("packed")));
+    find(&lines, "DEBUG pack:", "epilogue=\"traced_scale\" shape=[32, 24]");
+    let x = te::placeholder([4, 8], "x");
+    let softmax = te::ops::softmax(&x, 1).expect("an expression");
+    let lines = told(|| {
+        te::auto::build(&[&softmax]).expect("kernels").build(&device).expect("a kernel");
+        fuse::build(&[&softmax]).expect("kernels").build(&device).expect("a kernel");
+    });
+    find(&lines, "DEBUG build:", "device=the CPU");
+    find(&lines, "DEBUG fuse:", "device=the CPU outputs=1");
 }

@@ -135,7 +135,22 @@ fn operands() {
     let (two, three) = (ones(&[2, 1, 4]), ones(&[3, 4, 5]));
     let followed = run::<Plain>(&two, &b, Plain { d: &mut ones(&[2, 1, 5]) });
     advised(run::<Plain>(&two, &three, Plain { d: &mut d }), "or one of them no batch axis", followed);
+    // Of the other order in memory.
+    let weights = ones(&[5, 4]);
+    let swapped = weights.transpose().expect("a matrix");
+    let followed = run::<Plain>(&matrix, &swapped, Plain { d: &mut d });
+    advised(run::<Plain>(&matrix, &weights, Plain { d: &mut d }), "give B's transpose, `&b.transpose()?`", followed);
+    let columns = ones(&[4, 1]);
+    let swapped = columns.transpose().expect("a matrix");
+    let followed = run::<Plain>(&swapped, &b, Plain { d: &mut d });
+    advised(run::<Plain>(&columns, &b, Plain { d: &mut d }), "give A's transpose, `&a.transpose()?`", followed);
+    let neither = run::<Plain>(&matrix, &ones(&[6, 5]), Plain { d: &mut d }).expect_err("K differs").to_string();
+    assert!(neither.ends_with("A is [M, K], B is [K, N]"), "{neither}");
     // Several B.
+    let two = |b: &[&DeviceTensor]| {
+        Gemm::plan::<Plain>(&device, &matrix, b)?.run(&matrix, b, Plain { d: &mut ones(&[1, 5]) })
+    };
+    advised(two(&[&b, &b]), "2 B for the 1 accumulator of `plain`: give one for each of", two(&[&b]));
     let gemm = Gemm::plan::<Gated>(&device, &matrix, [&b, &b]).expect("a plan");
     let mut gated = |all: &[&DeviceTensor]| gemm.run(&matrix, all, Gated { d: &mut d });
     advised(gated(&[&b]), "as in `[&gate, &up]`", gated(&[&b, &b]));

@@ -6,13 +6,14 @@
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
+use super::library::Library;
 use super::plain;
 use super::structure::{Field, FieldAccess, parameters, written};
 use epilogue_syntax::ast::{ClassKind, Epilogue};
 use epilogue_syntax::check::{Backward, Checked};
 
 /// The body of `Epilogue::tree`.
-pub(super) fn tree(forward: &Ident, of: &Backward) -> TokenStream {
+pub(super) fn tree(forward: &Ident, of: &Backward, library: &Library) -> TokenStream {
     let list = |names: &[Ident]| {
         let names = names.iter().map(plain);
         quote!(&[#(#names),*])
@@ -22,9 +23,9 @@ pub(super) fn tree(forward: &Ident, of: &Backward) -> TokenStream {
     let (gradients, of_all) = (list(&of.gradients), list(&of.gradients_of_all));
     let (line, column) = (Literal::usize_unsuffixed(start.line), Literal::usize_unsuffixed(start.column + 1));
     quote! {
-        ::epilogue::__private::backward(
-            &<#forward as ::epilogue::Epilogue>::tree(),
-            &::epilogue::__private::BackwardOf {
+        #library::__private::backward(
+            &<#forward as #library::Epilogue>::tree(),
+            &#library::__private::BackwardOf {
                 through: #through,
                 given: #given,
                 saved: #saved,

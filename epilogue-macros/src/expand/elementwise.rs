@@ -4,16 +4,19 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Attribute, ItemFn};
 
+use super::library::Library;
 use super::tree::Emitter;
-use super::{local, plain, twin};
+use super::twin::Twin;
+use super::{local, plain};
 use epilogue_syntax::ElementwiseFunction;
 use epilogue_syntax::ast::{Elementwise, Header};
 use epilogue_syntax::walk;
 
 /// The expansion of a function without mistakes.
 pub(crate) fn expand(function: &ElementwiseFunction) -> TokenStream {
-    let ElementwiseFunction { item, header, function, constants, cuda } = function;
-    let mut emitter = Emitter::new(false);
+    let ElementwiseFunction { item, header, function, constants, cuda, library } = function;
+    let library = &Library::new(library.as_ref());
+    let mut emitter = Emitter::new(false, library);
     let parameters: Vec<(&Ident, Ident)> = function
         .parameters
         .iter()
@@ -24,24 +27,24 @@ pub(crate) fn expand(function: &ElementwiseFunction) -> TokenStream {
         .collect();
     let Some(root) = walk::elementwise(parameters, &function.body, &mut emitter) else {
         // A body has no tree only after a mistake, which has been reported.
-        return fallback(item, header);
+        return fallback(item, header, library);
     };
-    let (builder, constants) = (emitter.builder().clone(), twin::constants(constants));
-    let depth = depth(&emitter.callees());
+    let (builder, constants) = (emitter.builder().clone(), super::twin::constants(constants));
+    let depth = depth(&emitter.callees(), library);
     let (calls, name) = (emitter.into_calls(), plain(&header.name));
     let cuda = cuda.as_ref().map(|body| quote!(.with_cuda(#body)));
     let tree = quote! {
         #constants
-        static FUNCTION: ::std::sync::LazyLock<::epilogue::expr::Function> = ::std::sync::LazyLock::new(|| {
-            let mut #builder = ::epilogue::expr::FunctionBuilder::new(#name);
+        static FUNCTION: ::std::sync::LazyLock<#library::expr::Function> = ::std::sync::LazyLock::new(|| {
+            let mut #builder = #library::expr::FunctionBuilder::new(#name);
             #calls
             #builder.finish(#root) #cuda
         });
         &FUNCTION
     };
-    let body = twin::block(&function.body, &constants);
-    let called = called(item, header, function, &body);
-    let namespace = namespace(header, &tree, &depth);
+    let body = Twin(library).block(&function.body, &constants);
+    let called = called(item, header, function, &body, library);
+    let namespace = namespace(header, &tree, &depth, library);
     quote! {
         #called
         #namespace
@@ -50,11 +53,17 @@ pub(crate) fn expand(function: &ElementwiseFunction) -> TokenStream {
 
 /// The function under its name. For numbers it calls an inner function of that name with the user's body; it also takes
 /// expressions.
-fn called(item: &ItemFn, header: &Header, function: &Elementwise, body: &TokenStream) -> TokenStream {
+fn called(
+    item: &ItemFn,
+    header: &Header,
+    function: &Elementwise,
+    body: &TokenStream,
+    library: &Library,
+) -> TokenStream {
     let (attributes, visibility, name) = (&header.attributes, &header.visibility, &header.name);
     let names: Vec<&Ident> = function.parameters.iter().map(|parameter| &parameter.name).collect();
     let Some((first, rest)) = names.split_first() else { return TokenStream::new() };
-    let (signature, path) = (&item.sig, quote!(::epilogue::expr));
+    let (signature, path) = (&item.sig, quote!(#library::expr));
     quote! {
         #(#attributes)*
         #[allow(unused_qualifications)]
@@ -77,7 +86,7 @@ fn called(item: &ItemFn, header: &Header, function: &Elementwise, body: &TokenSt
 ///
 /// It is a type rather than a module, so paths in the body mean the same as in the function. This also holds if the
 /// function is inside another one.
-fn namespace(header: &Header, tree: &TokenStream, depth: &TokenStream) -> TokenStream {
+fn namespace(header: &Header, tree: &TokenStream, depth: &TokenStream, library: &Library) -> TokenStream {
     let (visibility, name) = (&header.visibility, &header.name);
     let conditions = header.attributes.iter().filter(|attribute| is_condition(attribute));
     let conditions = quote!(#(#conditions)*);
@@ -99,7 +108,7 @@ fn namespace(header: &Header, tree: &TokenStream, depth: &TokenStream) -> TokenS
         impl #name {
             #depth_constant
 
-            #visibility fn #function() -> &'static ::epilogue::expr::Function {
+            #visibility fn #function() -> &'static #library::expr::Function {
                 #tree
             }
         }
@@ -111,11 +120,11 @@ fn namespace(header: &Header, tree: &TokenStream, depth: &TokenStream) -> TokenS
 
 /// One more than the deepest callee's depth. A function that calls itself, even through others, has none, and rustc
 /// reports it.
-fn depth(callees: &[TokenStream]) -> TokenStream {
+fn depth(callees: &[TokenStream], library: &Library) -> TokenStream {
     let depth = local(DEPTH);
     let deepest = callees
         .iter()
-        .fold(quote!(0), |deepest, callee| quote!(::epilogue::__private::deeper(#callee::#depth, #deepest)));
+        .fold(quote!(0), |deepest, callee| quote!(#library::__private::deeper(#callee::#depth, #deepest)));
     quote!(1 + #deepest)
 }
 
@@ -127,19 +136,19 @@ fn is_condition(attribute: &Attribute) -> bool {
 }
 
 /// After a mistake: items with the same names, so that no other errors follow from it.
-pub(crate) fn fallback(item: &ItemFn, header: &Header) -> TokenStream {
+pub(crate) fn fallback(item: &ItemFn, header: &Header, library: &Library) -> TokenStream {
     if header.receiver {
         return TokenStream::new();
     }
     let conditions = header.attributes.iter().filter(|attribute| is_condition(attribute));
     let (visibility, name) = (&header.visibility, &header.name);
-    let path = quote!(::epilogue::expr);
+    let path = quote!(#library::expr);
     let rest = item.sig.inputs.iter().skip(1).map(|_| quote!(, _: impl #path::Operand<X::Value>));
     let signature = match item.sig.inputs.is_empty() {
         true => quote!(() -> ::core::primitive::f32),
         false => quote!(<X: #path::Number>(_: X #(#rest)*) -> X::Value),
     };
-    let namespace = namespace(header, &quote!(::core::unreachable!()), &quote!(1));
+    let namespace = namespace(header, &quote!(::core::unreachable!()), &quote!(1), library);
     quote! {
         #(#conditions)*
         #[allow(missing_docs, dead_code)]

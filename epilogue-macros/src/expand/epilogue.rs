@@ -15,47 +15,68 @@ use quote::{format_ident, quote};
 use syn::{Attribute, Lifetime};
 
 use super::backward;
-use super::structure::{Field, FieldAccess, fallback_fields, fields, tree_body};
+use super::library::Library;
+use super::structure::{Body, Field, FieldAccess, body, fallback_fields, fields};
 use super::{local, plain, upper_camel_case};
 use epilogue_syntax::EpilogueFunction;
 use epilogue_syntax::ast::Header;
 
 /// The expansion; after mistakes, items with the same names, so that no other errors follow from them.
 pub(crate) fn expand(function: &EpilogueFunction, mistaken: bool) -> TokenStream {
-    let EpilogueFunction { header, name, epilogue, checked, backward } = function;
+    let EpilogueFunction { header, name, epilogue, checked, backward, library } = function;
+    let library = &Library::new(library.as_ref());
     let name = name.clone().unwrap_or_else(|| upper_camel_case(&header.name));
     let attributes = Attributes::new(&header.attributes);
-    let tree = (!mistaken).then(|| tree_body(&header.name, &attributes.twin, epilogue, checked)).flatten();
-    let (fields, tree) = match tree {
-        Some(tree) => (fields(epilogue, checked), tree),
-        None => (fallback_fields(epilogue, checked), quote!(::core::unreachable!())),
+    let whole = || body(&header.name, Some(&header.visibility), &attributes.levels, epilogue, checked, library);
+    let (fields, body) = match (!mistaken).then(whole).flatten() {
+        Some(body) => (fields(epilogue, checked), body),
+        None => {
+            let tree = quote!(::core::unreachable!());
+            (fallback_fields(epilogue, checked), Body { tree, element: None })
+        }
     };
-    let forward = items(header, &name, &fields, &tree, &attributes);
+    let forward = items(header, &name, &fields, &body.tree, &attributes, library);
+    let element = body.element.map(|element| {
+        let conditions = &attributes.conditions;
+        quote! {
+            #conditions
+            impl #name {
+                #element
+            }
+        }
+    });
     let backward = backward.as_ref().map(|of| {
         let own = of.name.clone().unwrap_or_else(|| format_ident!("{name}Backward"));
-        let tree = if mistaken { quote!(::core::unreachable!()) } else { backward::tree(&name, of) };
+        let tree = if mistaken { quote!(::core::unreachable!()) } else { backward::tree(&name, of, library) };
         let attributes = Attributes {
             structure: backward::documentation(&name, of, &attributes.conditions),
-            twin: TokenStream::new(),
+            levels: TokenStream::new(),
             conditions: attributes.conditions.clone(),
         };
-        items(header, &own, &backward::fields(epilogue, checked, of), &tree, &attributes)
+        items(header, &own, &backward::fields(epilogue, checked, of), &tree, &attributes, library)
     });
     quote! {
         #forward
+        #element
         #backward
     }
 }
 
 /// A struct that is an epilogue.
-fn items(header: &Header, name: &Ident, fields: &[Field], tree: &TokenStream, attributes: &Attributes) -> TokenStream {
+fn items(
+    header: &Header,
+    name: &Ident,
+    fields: &[Field],
+    tree: &TokenStream,
+    attributes: &Attributes,
+    library: &Library,
+) -> TokenStream {
     let lifetime = Lifetime::new("'a", Span::mixed_site());
-    // After a mistake there may be nothing to borrow.
-    let borrows = fields.iter().any(|field| field.access != FieldAccess::Scalar);
-    let borrowed = borrows.then(|| quote!(<::epilogue::Borrowed<#lifetime>>));
-    let anonymous = borrows.then(|| quote!(<::epilogue::Borrowed<'_>>));
-    let structure = structure(header, name, borrows, fields, attributes);
-    let (values, conditions) = (values(fields), &attributes.conditions);
+    let borrows = borrows(fields);
+    let borrowed = borrows.then(|| quote!(<#library::Borrowed<#lifetime>>));
+    let anonymous = borrows.then(|| quote!(<#library::Borrowed<'_>>));
+    let structure = structure(header, name, fields, attributes, library);
+    let (values, conditions) = (values(fields, library), &attributes.conditions);
     let debug = debug(name, fields);
     quote! {
         #structure
@@ -68,29 +89,35 @@ fn items(header: &Header, name: &Ident, fields: &[Field], tree: &TokenStream, at
 
         #conditions
         #[automatically_derived]
-        impl ::epilogue::Epilogue for #name {
+        impl #library::Epilogue for #name {
             type Arguments<#lifetime> = #name #borrowed;
 
-            fn tree() -> ::epilogue::evt::Tree {
+            fn tree() -> #library::evt::Tree {
                 #tree
             }
         }
 
         #conditions
         #[automatically_derived]
-        impl<#lifetime> ::epilogue::Arguments<#lifetime> for #name #borrowed {
-            fn arguments(self) -> ::std::vec::Vec<::epilogue::Argument<#lifetime>> {
+        impl<#lifetime> #library::Arguments<#lifetime> for #name #borrowed {
+            fn arguments(self) -> ::std::vec::Vec<#library::Argument<#lifetime>> {
                 #values
             }
         }
     }
 }
 
-fn structure(header: &Header, name: &Ident, borrows: bool, fields: &[Field], attributes: &Attributes) -> TokenStream {
+fn structure(
+    header: &Header,
+    name: &Ident,
+    fields: &[Field],
+    attributes: &Attributes,
+    library: &Library,
+) -> TokenStream {
     let visibility = &header.visibility;
     // A parameter with the struct's own name would hide the struct.
     let parameter = format_ident!("{}", if name == "F" { "Kind" } else { "F" }, span = Span::mixed_site());
-    let generics = borrows.then(|| quote!(<#parameter: ::epilogue::Fields = ::epilogue::Unborrowed>));
+    let generics = borrows(fields).then(|| quote!(<#parameter: #library::Fields = #library::Unborrowed>));
     let members = fields.iter().map(|field| {
         let (name, ty, docs, description) =
             (&field.name, field.access.generic(&parameter), &field.docs, &field.description);
@@ -108,6 +135,11 @@ fn structure(header: &Header, name: &Ident, borrows: bool, fields: &[Field], att
     }
 }
 
+/// Whether a run borrows anything; after a mistake there may be nothing.
+fn borrows(fields: &[Field]) -> bool {
+    fields.iter().any(|field| field.access != FieldAccess::Scalar)
+}
+
 /// `Debug::fmt`, written by hand, because a derived one would require fields that can be printed.
 fn debug(name: &Ident, fields: &[Field]) -> TokenStream {
     let (formatter, name) = (local("formatter"), plain(name));
@@ -123,18 +155,19 @@ fn debug(name: &Ident, fields: &[Field]) -> TokenStream {
 }
 
 /// The arguments in order, taken out of `self`.
-pub(super) fn values(fields: &[Field]) -> TokenStream {
+pub(super) fn values(fields: &[Field], library: &Library) -> TokenStream {
     let arguments = fields.iter().map(|field| {
         let (name, variant) = (&field.name, field.access.variant());
-        quote!(::epilogue::Argument::#variant(self.#name))
+        quote!(#library::Argument::#variant(self.#name))
     });
-    quote!(::std::vec::Vec::from([#(#arguments),*]))
+    quote!(::std::vec![#(#arguments),*])
 }
 
 /// The user's attributes, by the item that they belong to.
 struct Attributes {
     structure: TokenStream,
-    twin: TokenStream,
+    /// Lint levels, which affect the user's body; only the twin has it.
+    levels: TokenStream,
     /// `#[cfg]`, which every item needs.
     conditions: TokenStream,
 }
@@ -142,20 +175,19 @@ struct Attributes {
 impl Attributes {
     fn new(attributes: &[Attribute]) -> Self {
         let mut sorted =
-            Self { structure: TokenStream::new(), twin: TokenStream::new(), conditions: TokenStream::new() };
+            Self { structure: TokenStream::new(), levels: TokenStream::new(), conditions: TokenStream::new() };
         for attribute in attributes {
             let is = |name: &str| attribute.path().is_ident(name);
             let tokens = quote!(#attribute);
             if is("cfg") {
                 sorted.structure.extend(tokens.clone());
                 sorted.conditions.extend(tokens);
-            } else if is("doc") || is("allow") {
+            } else if is("allow") {
                 sorted.structure.extend(tokens.clone());
-                sorted.twin.extend(tokens);
+                sorted.levels.extend(tokens);
             } else if is("warn") || is("deny") || is("forbid") || is("expect") {
-                // Lint levels affect the user's body, which only the twin has.
-                sorted.twin.extend(tokens);
-            } else if is("deprecated") || is("must_use") || is("cfg_attr") {
+                sorted.levels.extend(tokens);
+            } else if is("doc") || is("deprecated") || is("must_use") || is("cfg_attr") {
                 sorted.structure.extend(tokens);
             }
         }

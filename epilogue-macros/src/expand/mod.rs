@@ -4,6 +4,7 @@ mod backward;
 pub(crate) mod closure;
 pub(crate) mod elementwise;
 pub(crate) mod epilogue;
+pub(crate) mod library;
 pub(crate) mod reducer;
 mod structure;
 mod tree;

@@ -4,20 +4,23 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::{FnArg, Pat, ReturnType};
 
+use super::library::Library;
 use super::tree::Emitter;
-use super::{local, plain, twin};
+use super::twin::{Twin, constants};
+use super::{local, plain};
 use epilogue_syntax::reducer::{OwnFunction, Parts, ReducerModule, Word};
 use epilogue_syntax::walk;
 
 /// The expansion; after mistakes, a module of that name, so that no other errors follow from it.
 pub(crate) fn expand(module: &ReducerModule) -> TokenStream {
-    let ReducerModule { attributes, visibility, name, items, parts } = module;
-    let inside = parts.as_ref().and_then(|parts| inside(name, parts)).unwrap_or_else(fallback);
+    let ReducerModule { attributes, visibility, name, items, parts, library } = module;
+    let library = &Library::new(library.as_ref());
+    let inside = parts.as_ref().and_then(|parts| inside(name, parts, library)).unwrap_or_else(|| fallback(library));
     quote! {
         #(#attributes)*
         #visibility mod #name {
             #[allow(unused_imports, clippy::wildcard_imports)]
-            use ::epilogue::ops::*;
+            use #library::ops::*;
 
             #(#items)*
             #inside
@@ -25,23 +28,23 @@ pub(crate) fn expand(module: &ReducerModule) -> TokenStream {
     }
 }
 
-fn fallback() -> TokenStream {
+fn fallback(library: &Library) -> TokenStream {
     quote! {
         #[doc(hidden)]
         #[allow(dead_code, unreachable_pub)]
-        pub fn reducer() -> &'static ::epilogue::evt::Reducer {
+        pub fn reducer() -> &'static #library::evt::Reducer {
             ::core::unreachable!()
         }
     }
 }
 
 /// The functions and the reducer; `None` after a mistake, which has been reported.
-fn inside(name: &Ident, parts: &Parts) -> Option<TokenStream> {
+fn inside(name: &Ident, parts: &Parts, library: &Library) -> Option<TokenStream> {
     let Parts { identity, numbers, lift, combine, finish } = parts;
     let text = plain(name);
     let builders = |function: &OwnFunction| -> Option<Vec<TokenStream>> {
         let words = function.words.iter().enumerate();
-        words.map(|(i, word)| builder(&word_name(&text, function, i), word)).collect()
+        words.map(|(i, word)| builder(&word_name(&text, function, i), word, library)).collect()
     };
     let (lifts, combines) = (builders(lift)?, builders(combine)?);
     let finishes = builders(finish)?;
@@ -53,7 +56,7 @@ fn inside(name: &Ident, parts: &Parts) -> Option<TokenStream> {
         }
     });
     let number = quote!(<::core::primitive::f64 as ::core::convert::From<::core::primitive::f32>>::from);
-    let hosts = [lift, combine, finish].map(host);
+    let hosts = [lift, combine, finish].map(|function| host(function, library));
     Some(quote! {
         #[allow(dead_code)]
         #identity
@@ -63,18 +66,19 @@ fn inside(name: &Ident, parts: &Parts) -> Option<TokenStream> {
         /// The reduction's result for these elements, combined on the host one after the other.
         #[allow(dead_code, unreachable_pub)]
         pub fn reduce(elements: impl ::core::iter::IntoIterator<Item = ::core::primitive::f32>) -> ::core::primitive::f32 {
-            finish(elements.into_iter().fold(IDENTITY, |state, x| combine(state, lift(x))))
+            let elements = ::core::iter::IntoIterator::into_iter(elements);
+            finish(::core::iter::Iterator::fold(elements, IDENTITY, |state, x| combine(state, lift(x))))
         }
 
         /// The reducer, for trees that are built by hand.
         #[allow(dead_code, unreachable_pub)]
-        pub fn reducer() -> &'static ::epilogue::evt::Reducer {
-            static REDUCER: ::std::sync::LazyLock<::epilogue::evt::Reducer> = ::std::sync::LazyLock::new(|| {
-                ::epilogue::evt::Reducer::new(
+        pub fn reducer() -> &'static #library::evt::Reducer {
+            static REDUCER: ::std::sync::LazyLock<#library::evt::Reducer> = ::std::sync::LazyLock::new(|| {
+                #library::evt::Reducer::new(
                     #text,
                     &[#(#number(#words)),*],
-                    ::std::vec::Vec::from([#(#lifts),*]),
-                    ::std::vec::Vec::from([#(#combines),*]),
+                    ::std::vec![#(#lifts),*],
+                    ::std::vec![#(#combines),*],
                     #(#finishes)*
                 )
             });
@@ -90,8 +94,8 @@ fn word_name(reducer: &str, function: &OwnFunction, word: usize) -> String {
 }
 
 /// A block that builds the function of one number.
-fn builder(name: &str, word: &Word) -> Option<TokenStream> {
-    let mut emitter = Emitter::new(false);
+fn builder(name: &str, word: &Word, library: &Library) -> Option<TokenStream> {
+    let mut emitter = Emitter::new(false, library);
     let parameters: Vec<(&Ident, Ident)> = word
         .function
         .parameters
@@ -102,18 +106,18 @@ fn builder(name: &str, word: &Word) -> Option<TokenStream> {
         })
         .collect();
     let root = walk::elementwise(parameters, &word.function.body, &mut emitter)?;
-    let (builder, constants) = (emitter.builder().clone(), twin::constants(&word.constants));
+    let (builder, constants) = (emitter.builder().clone(), constants(&word.constants));
     let calls = emitter.into_calls();
     Some(quote! {{
         #constants
-        let mut #builder = ::epilogue::expr::FunctionBuilder::new(#name);
+        let mut #builder = #library::expr::FunctionBuilder::new(#name);
         #calls
         #builder.finish(#root)
     }})
 }
 
 /// The function for the host: rustc checks the user's body in it, once for every number that it gives.
-fn host(function: &OwnFunction) -> TokenStream {
+fn host(function: &OwnFunction, library: &Library) -> TokenStream {
     let OwnFunction { item, words } = function;
     let (attributes, visibility, name) = (&item.attrs, &item.vis, &item.sig.ident);
     let ReturnType::Type(_, output) = &item.sig.output else { return TokenStream::new() };
@@ -145,12 +149,12 @@ fn host(function: &OwnFunction) -> TokenStream {
         })
         .collect();
     let inner = words.iter().enumerate().map(|(i, word)| {
-        let (name, constants) = (local(&format!("__epilogue_word_{i}")), twin::constants(&word.constants));
+        let (name, constants) = (local(&format!("__epilogue_word_{i}")), constants(&word.constants));
         let parameters = word.function.parameters.iter().map(|parameter| {
             let (mutability, name) = (&parameter.mutability, &parameter.name);
             quote!(#mutability #name: ::core::primitive::f32)
         });
-        let body = twin::block(&word.function.body, &constants);
+        let body = Twin(library).block(&word.function.body, &constants);
         quote! {
             #[allow(unused, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
             fn #name(#(#parameters),*) -> ::core::primitive::f32 #body

@@ -2,10 +2,12 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
-use syn::Attribute;
+use syn::{Attribute, Visibility};
 
+use super::library::Library;
 use super::tree::Emitter;
-use super::{local, plain, twin};
+use super::twin::{self, Twin};
+use super::{local, plain};
 use epilogue_syntax::ast::{ClassKind, Epilogue};
 use epilogue_syntax::check::Checked;
 use epilogue_syntax::walk;
@@ -31,12 +33,12 @@ pub(super) enum FieldAccess {
 
 impl FieldAccess {
     /// The field's type, borrowed for `lifetime`.
-    pub(super) fn ty(self, lifetime: &syn::Lifetime) -> TokenStream {
+    pub(super) fn ty(self, lifetime: &syn::Lifetime, library: &Library) -> TokenStream {
         match self {
             Self::Scalar => quote!(::core::primitive::f64),
-            Self::Seed => quote!(::epilogue::Seed<#lifetime>),
-            Self::Input => quote!(&#lifetime ::epilogue::DeviceTensor),
-            Self::Output => quote!(&#lifetime mut ::epilogue::DeviceTensor),
+            Self::Seed => quote!(#library::Seed<#lifetime>),
+            Self::Input => quote!(&#lifetime #library::DeviceTensor),
+            Self::Output => quote!(&#lifetime mut #library::DeviceTensor),
         }
     }
 
@@ -120,38 +122,67 @@ pub(super) fn fallback_fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Fie
         });
     }
     let mut seen = std::collections::HashSet::new();
-    fields.retain(|field| seen.insert(field.name.to_string()));
+    fields.retain(|field| seen.insert(plain(&field.name)));
     fields
 }
 
 /// The classes as types, so that an editor can lead from the user's words to their documentation.
-fn classes(epilogue: &Epilogue) -> TokenStream {
+fn classes(epilogue: &Epilogue, library: &Library) -> TokenStream {
     let parameters = epilogue.parameters.iter().filter_map(|parameter| parameter.class.as_ref());
     let results = epilogue.returns.iter().flatten().filter_map(|it| it.class.as_ref());
     let names = epilogue.accum_classes.iter().chain(parameters.chain(results).map(|class| &class.name));
-    quote!(let _: ::core::option::Option<(#(::epilogue::language::#names,)*)> = ::core::option::Option::None;)
+    quote!(let _: ::core::option::Option<(#(#library::language::#names,)*)> = ::core::option::Option::None;)
 }
 
-/// The body of `Epilogue::tree`: the constants, the twin, then the builder's calls.
-pub(super) fn tree_body(
+/// The twin's attributes besides the user's lint levels.
+fn quiet() -> TokenStream {
+    quote!(#[allow(dead_code, unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)])
+}
+
+/// The body's expansion.
+pub(super) struct Body {
+    /// The body of `Epilogue::tree`: the constants, the twin, then the builder's calls.
+    pub(super) tree: TokenStream,
+    /// The twin under the name `element`, in place of a hidden one.
+    pub(super) element: Option<TokenStream>,
+}
+
+/// `visibility` is that of the twin, if users may call it.
+pub(super) fn body(
     name: &Ident,
-    twin_attributes: &TokenStream,
+    visibility: Option<&Visibility>,
+    levels: &TokenStream,
     epilogue: &Epilogue,
     checked: &Checked,
-) -> Option<TokenStream> {
+    library: &Library,
+) -> Option<Body> {
     let constants = twin::constants(&checked.constants);
-    let twin = twin::function(name, twin_attributes, epilogue, checked);
-    let classes = classes(epilogue);
-    let mut emitter = Emitter::new(true);
+    let (twin, quiet) = (Twin(library), quiet());
+    let classes = classes(epilogue, library);
+    let mut emitter = Emitter::new(true, library);
     walk::epilogue(epilogue, checked, &mut emitter)?;
+    let element = visibility.filter(|_| emitter.is_elementwise()).map(|visibility| {
+        let function = twin.function(&Ident::new("element", name.span()), epilogue, checked);
+        quote! {
+            /// One element's results, of its accumulators and parameters, computed in f32 on the host: for unit tests.
+            #levels
+            #quiet
+            #visibility #function
+        }
+    });
+    let hidden = element.is_none().then(|| {
+        let function = twin.function(name, epilogue, checked);
+        quote!(#levels #quiet #function)
+    });
     let (builder, name) = (emitter.builder().clone(), plain(name));
     let calls = emitter.into_calls();
-    Some(quote! {
+    let tree = quote! {
         #constants
-        #twin
+        #hidden
         #classes
-        let mut #builder = ::epilogue::evt::TreeBuilder::new(#name, ::core::file!());
+        let mut #builder = #library::evt::TreeBuilder::new(#name, ::core::file!());
         #calls
         #builder.finish()
-    })
+    };
+    Some(Body { tree, element })
 }

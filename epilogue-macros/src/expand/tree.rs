@@ -7,6 +7,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Path, Type};
 
+use super::library::Library;
 use super::{constant, local, plain, upper_camel_case};
 
 /// Writes the builder's calls in the order of evaluation.
@@ -18,11 +19,22 @@ pub(super) struct Emitter {
     sites: bool,
     /// The functions that are called, as paths.
     callees: Vec<TokenStream>,
+    library: Library,
+    /// Whether each element's results follow from its own numbers alone.
+    elementwise: bool,
 }
 
 impl Emitter {
-    pub(super) fn new(sites: bool) -> Self {
-        Self { calls: TokenStream::new(), builder: local("builder"), next: 0, sites, callees: Vec::new() }
+    pub(super) fn new(sites: bool, library: &Library) -> Self {
+        Self {
+            calls: TokenStream::new(),
+            builder: local("builder"),
+            next: 0,
+            sites,
+            callees: Vec::new(),
+            library: library.clone(),
+            elementwise: true,
+        }
     }
 
     /// The variable that holds the builder.
@@ -33,6 +45,12 @@ impl Emitter {
     /// The functions that the body calls, one entry for each call.
     pub(super) fn callees(&self) -> Vec<TokenStream> {
         self.callees.clone()
+    }
+
+    /// Whether each element's results follow from its own numbers alone: not from others, its place, or more than an `f32`
+    /// holds.
+    pub(super) fn is_elementwise(&self) -> bool {
+        self.elementwise
     }
 
     /// The calls so far.
@@ -67,17 +85,19 @@ impl Builder for Emitter {
     type Node = Ident;
 
     fn apply(&mut self, place: Span, primitive: Primitive, operands: &[Ident]) -> Ident {
+        let library = &self.library;
         let op = local(primitive.name());
-        self.node(place, &quote!(apply(::epilogue::expr::Op::#op, &[#(#operands),*])))
+        self.node(place, &quote!(apply(#library::expr::Op::#op, &[#(#operands),*])))
     }
 
     fn logic(&mut self, place: Span, logic: Logic, operands: &[Ident]) -> Ident {
+        let library = &self.library;
         let logic = local(match logic {
             Logic::And => "And",
             Logic::Or => "Or",
             Logic::Not => "Not",
         });
-        self.node(place, &quote!(logic(::epilogue::expr::Logic::#logic, &[#(#operands),*])))
+        self.node(place, &quote!(logic(#library::expr::Logic::#logic, &[#(#operands),*])))
     }
 
     fn literal(&mut self, place: Span, value: f64) -> Ident {
@@ -97,16 +117,20 @@ impl Builder for Emitter {
     }
 
     fn position(&mut self, word: &Ident) -> Ident {
+        self.elementwise = false;
+        let library = &self.library;
         let position = local(&upper_camel_case(word).to_string());
-        self.node(word.span(), &quote!(position(::epilogue::evt::Position::#position)))
+        self.node(word.span(), &quote!(position(#library::evt::Position::#position)))
     }
 
     fn random(&mut self, place: Span, seed: Ident, stream: u32) -> Ident {
+        self.elementwise = false;
         let stream = Literal::u32_suffixed(stream);
         self.node(place, &quote!(random(#seed, #stream)))
     }
 
     fn integer(&mut self, place: Span, parameter: Ident) -> Ident {
+        self.elementwise = false;
         self.node(place, &quote!(integer(#parameter)))
     }
 
@@ -120,16 +144,18 @@ impl Builder for Emitter {
     }
 
     fn operation(&mut self, name: &Ident, arguments: &[Ident]) -> Ident {
-        let path = quote_spanned!(name.span()=> ::epilogue::ops::);
-        self.called(quote!(#path #name), name.span(), arguments)
+        let library = self.library.at(name.span());
+        self.called(quote_spanned!(name.span()=> #library::ops::#name), name.span(), arguments)
     }
 
     fn cast(&mut self, place: Span, element: &Type, x: Ident) -> Ident {
-        let element = element_type(element);
+        let element = element_type(element, &self.library);
         self.node(place, &quote!(cast(#element, #x)))
     }
 
     fn reduce(&mut self, reduction: &Reduction, x: Ident) -> Ident {
+        self.elementwise = false;
+        let library = &self.library;
         // The user's own words, so that an editor leads from them to their documentation.
         let (axis, batch) = match &reduction.axis {
             Some((_, axis, batch)) => (Some(axis), *batch),
@@ -138,10 +164,10 @@ impl Builder for Emitter {
         let op = &reduction.op;
         if reduction.composed().is_some() {
             let description = quote! {
-                ::epilogue::evt::Composed {
-                    axis: ::epilogue::evt::Axis::#axis,
+                #library::evt::Composed {
+                    axis: #library::evt::Axis::#axis,
                     batch: #batch,
-                    op: ::epilogue::evt::ComposedOp::#op,
+                    op: #library::evt::ComposedOp::#op,
                 }
             };
             return self.node(reduction.word.span(), &quote!(compose(#description, #x)));
@@ -150,16 +176,16 @@ impl Builder for Emitter {
         let op = match &reduction.own {
             Some(path) => {
                 let reducer = reducer(path);
-                quote!(::epilogue::evt::ReduceOp::User(#reducer()))
+                quote!(#library::evt::ReduceOp::User(#reducer()))
             }
-            None => quote!(::epilogue::evt::ReduceOp::#op),
+            None => quote!(#library::evt::ReduceOp::#op),
         };
         let description = quote! {
-            ::epilogue::evt::Reduction {
-                axis: ::epilogue::evt::Axis::#axis,
+            #library::evt::Reduction {
+                axis: #library::evt::Axis::#axis,
                 batch: #batch,
                 op: #op,
-                form: ::epilogue::evt::Form::#form,
+                form: #library::evt::Form::#form,
             }
         };
         self.node(reduction.word.span(), &quote!(reduce(#description, #x)))
@@ -178,11 +204,13 @@ impl EpilogueBuilder for Emitter {
     }
 
     fn parameter(&mut self, name: &Ident, class: ClassKind, element: Option<&Type>) -> Ident {
-        let (text, class, element) = (plain(name), local(class.name()), optional_element_type(element));
-        self.node(name.span(), &quote!(parameter(#text, ::epilogue::evt::ParameterClass::#class, #element)))
+        let library = &self.library;
+        let (text, class, element) = (plain(name), local(class.name()), optional_element_type(element, library));
+        self.node(name.span(), &quote!(parameter(#text, #library::evt::ParameterClass::#class, #element)))
     }
 
     fn output(&mut self, name: &Ident, node: Ident, extent: Extent, element: Option<&Type>) {
+        let library = &self.library;
         if extent == Extent::Bits {
             let (builder, site, text) = (&self.builder, self.site(name.span()), plain(name));
             self.calls.extend(quote!(#builder #site .output_bits(#text, #node);));
@@ -194,9 +222,9 @@ impl EpilogueBuilder for Emitter {
             Extent::ColumnVector => "ColumnVector",
             Extent::Scalar => "Scalar",
         });
-        let (text, element) = (plain(name), optional_element_type(element));
+        let (text, element) = (plain(name), optional_element_type(element, library));
         let (builder, site) = (&self.builder, self.site(name.span()));
-        let call = quote!(output(#text, #node, ::epilogue::evt::BroadcastClass::#class, #element));
+        let call = quote!(output(#text, #node, #library::evt::BroadcastClass::#class, #element));
         self.calls.extend(quote!(#builder #site . #call;));
     }
 }
@@ -209,14 +237,15 @@ pub(super) fn reducer(path: &Path) -> TokenStream {
 }
 
 /// `<bf16 as EpilogueElement>::ELEMENT`
-fn element_type(element: &Type) -> TokenStream {
+fn element_type(element: &Type, library: &Library) -> TokenStream {
     let span = Span::mixed_site().located_at(element.span());
-    quote_spanned!(span=> <#element as ::epilogue::EpilogueElement>::ELEMENT)
+    let library = library.at(span);
+    quote_spanned!(span=> <#element as #library::EpilogueElement>::ELEMENT)
 }
 
 /// An optional element type, as an expression.
-fn optional_element_type(element: Option<&Type>) -> TokenStream {
-    match element.map(element_type) {
+fn optional_element_type(element: Option<&Type>, library: &Library) -> TokenStream {
+    match element.map(|element| element_type(element, library)) {
         Some(element) => quote!(::core::option::Option::Some(#element)),
         None => quote!(::core::option::Option::None),
     }

@@ -17,7 +17,7 @@ pub struct Header {
     pub receiver: bool,
 }
 
-/// A function under `#[epilogue]`, or the closure given to `epilogue!`.
+/// A function under `#[epilogue]`, or the closure given to `closure!`.
 pub struct Epilogue {
     /// The accumulators: at least one, except after a mistake.
     pub accums: Vec<Binding>,

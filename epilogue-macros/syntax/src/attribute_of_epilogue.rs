@@ -1,11 +1,11 @@
-//! `#[epilogue(name = X, backward(through = y, given(v), saved(z), gradients(bias), gradients_of_all(w), name = Y))]`.
+//! `#[epilogue(name = X, backward(through = y, given(v), saved(z), gradients(bias), gradients_of_all(w), name = Y), crate = path)]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{Expr, Meta, MetaList, MetaNameValue};
+use syn::{Expr, Meta, MetaList, MetaNameValue, Path};
 
-use crate::attribute::list;
+use crate::attribute::{library, list};
 use crate::report::Errors;
 
 /// The arguments between the attribute's parentheses.
@@ -15,6 +15,8 @@ pub(crate) struct Arguments {
     pub(crate) name: Option<Ident>,
     /// The backward pass that is asked for.
     pub(crate) backward: Option<Backward>,
+    /// The library's path.
+    pub(crate) library: Option<Path>,
 }
 
 /// `backward`, with what it says; what isn't said follows from the function.
@@ -29,7 +31,7 @@ pub(crate) struct Backward {
     pub(crate) gradients_of_all: Vec<Ident>,
 }
 
-const KNOWN: &str = "the arguments are `name = RowReduction` and `backward`";
+const KNOWN: &str = "the arguments are `name = RowReduction`, `backward` and `crate = path`";
 const OF_BACKWARD: &str = "`backward` takes `through = y`, `given(v)`, `saved(z)`, `gradients(bias)`, `gradients_of_all(bias)` and \
                            `name = Gradients`, with names of the function's own";
 
@@ -38,6 +40,7 @@ pub(crate) fn arguments(tokens: TokenStream, errors: &mut Errors) -> Arguments {
     for meta in list::<Meta>(tokens, KNOWN, errors) {
         match &meta {
             Meta::NameValue(pair) if pair.path.is_ident("name") => name(pair, &mut arguments.name, errors),
+            Meta::NameValue(pair) if pair.path.is_ident("crate") => library(pair, &mut arguments.library, errors),
             Meta::Path(_) | Meta::List(_) if meta.path().is_ident("backward") => {
                 if arguments.backward.is_some() {
                     errors.on(meta.path(), "`backward` is given twice");

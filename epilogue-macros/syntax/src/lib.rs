@@ -25,7 +25,8 @@ pub mod sight;
 pub mod walk;
 
 use proc_macro2::{Ident, TokenStream};
-use syn::{ExprClosure, ExprPath, ItemFn, LitStr};
+use syn::parse::{ParseStream, Parser};
+use syn::{ExprClosure, ExprPath, ItemFn, LitStr, MetaNameValue, Path, Token};
 
 use crate::ast::{Elementwise, Epilogue, Header};
 use crate::check::{Backward, Checked, Form};
@@ -45,6 +46,18 @@ pub struct EpilogueFunction {
     pub checked: Checked,
     /// The backward pass that the attribute asks for.
     pub backward: Option<Backward>,
+    /// The library's path, if it isn't `::epilogue`.
+    pub library: Option<Path>,
+}
+
+/// The input of `closure!(…)`.
+pub struct EpilogueClosure {
+    /// The parameters and the body.
+    pub epilogue: Epilogue,
+    /// The check's facts.
+    pub checked: Checked,
+    /// The library's path, if it isn't `::epilogue`.
+    pub library: Option<Path>,
 }
 
 /// A function under `#[elementwise]`.
@@ -59,6 +72,8 @@ pub struct ElementwiseFunction {
     pub constants: Vec<ExprPath>,
     /// The hand-written device body, if the attribute has one.
     pub cuda: Option<LitStr>,
+    /// The library's path, if it isn't `::epilogue`.
+    pub library: Option<Path>,
 }
 
 /// Reads what stands under `#[epilogue(arguments)]`; `None` if it is not a function. All mistakes are in `errors`.
@@ -71,24 +86,37 @@ pub fn epilogue(
     if !can_be_parsed([&arguments, &item], errors) {
         return None;
     }
-    let attribute_of_epilogue::Arguments { name, backward } = attribute_of_epilogue::arguments(arguments, errors);
+    let attribute_of_epilogue::Arguments { name, backward, library } =
+        attribute_of_epilogue::arguments(arguments, errors);
     let item = attribute::item(item, "`#[epilogue]` stands on a function", errors)?;
     let (header, mut epilogue) = parse::function(&item, errors);
     let checked = check::epilogue(&mut epilogue, Form::Function, files, errors);
     let backward = backward.map(|backward| check::backward(&backward, &epilogue, &checked, errors));
-    Some(EpilogueFunction { header, name, epilogue, checked, backward })
+    Some(EpilogueFunction { header, name, epilogue, checked, backward, library })
 }
 
-/// Reads what stands in `epilogue!(…)`; `None` if it is not a closure. All mistakes are in `errors`.
-pub fn closure(input: TokenStream, files: Files, errors: &mut Errors) -> Option<(Epilogue, Checked)> {
+/// Reads what stands in `closure!(…)`; `None` if it is not a closure. All mistakes are in `errors`.
+pub fn closure(input: TokenStream, files: Files, errors: &mut Errors) -> Option<EpilogueClosure> {
     if !can_be_parsed([&input], errors) {
         return None;
     }
-    match syn::parse2::<ExprClosure>(input) {
-        Ok(item) => {
+    let parts = |input: ParseStream<'_>| {
+        let mut argument = None;
+        if input.peek(Token![crate]) && input.peek2(Token![=]) {
+            argument = Some(input.parse::<MetaNameValue>()?);
+            input.parse::<Token![,]>()?;
+        }
+        Ok((argument, input.parse::<ExprClosure>()?))
+    };
+    match parts.parse2(input) {
+        Ok((argument, item)) => {
+            let mut library = None;
+            if let Some(argument) = argument {
+                attribute::library(&argument, &mut library, errors);
+            }
             let mut epilogue = parse::closure(&item, errors);
             let checked = check::epilogue(&mut epilogue, Form::Closure, files, errors);
-            Some((epilogue, checked))
+            Some(EpilogueClosure { epilogue, checked, library })
         }
         Err(error) => {
             errors.push(error);
@@ -107,11 +135,11 @@ pub fn elementwise(
     if !can_be_parsed([&arguments, &item], errors) {
         return None;
     }
-    let cuda = attribute::cuda_argument(arguments, errors);
+    let attribute::OfElementwise { cuda, library } = attribute::of_elementwise(arguments, errors);
     let item = attribute::item(item, "`#[elementwise]` stands on a function", errors)?;
     let (header, mut function) = parse::elementwise(&item, errors);
     let constants = check::elementwise(&header, &mut function, files, errors);
-    Some(ElementwiseFunction { item, header, function, constants, cuda })
+    Some(ElementwiseFunction { item, header, function, constants, cuda, library })
 }
 
 /// Reads what stands under `#[reducer(arguments)]`; `None` if it is not a module. All mistakes are in `errors`; `files` is asked

@@ -4,6 +4,7 @@
 //! test compares the list with `epilogue::ops`.
 
 use proc_macro2::Ident;
+use syn::Path;
 
 use crate::report::{Errors, similar};
 use crate::sight::{File, Files, Sight};
@@ -60,18 +61,38 @@ pub const OPERATIONS: [&str; 48] = [
     "tanh_grad",
 ];
 
-/// Names from other libraries, and how to write the same here.
-const ELSEWHERE: [(&[&str], &str); 12] = [
+/// Names from other libraries, and how to write the same here. `tests/language/macros/followed.rs` follows each advice.
+const ELSEWHERE: [(&[&str], &str); 23] = [
     (&["maximum", "fmax", "fmaxf"], "the larger of two values is `max(x, y)`"),
     (&["minimum", "fmin", "fminf"], "the smaller of two values is `min(x, y)`"),
     (&["ln", "logf"], "the natural logarithm is `log(x)`"),
     (&["ln_1p", "log1pf"], "the logarithm of `1 + x` is `log1p(x)`"),
     (&["powf", "powi"], "a power is `pow(x, y)`"),
     (&["mul_add", "fmaf"], "`x * y + z`, rounded once, is `fma(x, y, z)`"),
+    (&["hypot"], "the length of two sides is `sqrt(x * x + y * y)`"),
     (&["sum", "reduce_sum"], "a sum along an axis is a reduction: `let s = reduction_op(x, Row, Add);`"),
+    (&["mean", "reduce_mean", "average"], "a mean along an axis is a reduction: `let m = reduction_op(x, Row, Mean);`"),
+    (&["var", "variance"], "a variance along an axis is a reduction: `let v = reduction_op(x, Row, Variance);`"),
     (
-        &["prod", "product", "amax", "amin", "norm", "reduce", "mean", "softmax"],
-        "what combines a row or a column is a reduction, `let r = reduction_op(x, Row, Max);`, which is returned",
+        &["std", "stddev"],
+        "a standard deviation is a reduction's square root: `let s = sqrt(reduction_op(x, Row, Variance));`",
+    ),
+    (
+        &["softmax"],
+        "a softmax is two reductions: `let e = exp(x - reduction_op(x, Row, Max));` and `let d = e / reduction_op(e, Row, Add);`",
+    ),
+    (&["log_softmax"], "that is a reduction: `let d = x - reduction_op(x, Row, LogSumExp);`"),
+    (&["logsumexp", "log_sum_exp"], "that is a reduction: `let s = reduction_op(x, Row, LogSumExp);`"),
+    (&["argmax"], "that is a reduction: `let i = reduction_op(x, Row, ArgMax);`, an integer"),
+    (&["argmin"], "that is a reduction: `let i = reduction_op(x, Row, ArgMin);`, an integer"),
+    (&["norm"], "a norm is a reduction's square root: `let n = sqrt(reduction_op(x, Row, SumSquares));`"),
+    (
+        &["layer_norm", "layernorm", "rms_norm", "rmsnorm", "batch_norm"],
+        "a norm divides by a reduction, as in `let d = x * rsqrt(reduction_op(x * x, Row, Mean) + 1e-5);`",
+    ),
+    (
+        &["prod", "product", "amax", "amin", "reduce"],
+        "what combines a row or a column is a reduction: `let r = reduction_op(x, Row, Max);`",
     ),
     (
         &["permute", "transpose", "reshape", "slice", "t"],
@@ -105,6 +126,28 @@ pub(crate) fn method(name: &Ident, errors: &mut Errors) {
             elsewhere(&written).unwrap_or_else(|| nearest(&written, &[], "a function of your own is called as `f(x)`"));
         errors.at(name.span(), format_args!("there is no operation `{written}`{advice}"));
     }
+}
+
+/// Whether a called path is not a function of Rust's own library, as `f32::max` or `std::cmp::max` are; otherwise that is
+/// refused. Only the CPU knows the code of these.
+pub(crate) fn of_rust(path: &Path, errors: &mut Errors) -> bool {
+    let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    let of_rust = match &segments[..] {
+        [first, _, ..] if path.leading_colon.is_none() => ["f32", "f64", "std", "core"].contains(&first.as_str()),
+        [first, _, ..] => ["std", "core"].contains(&first.as_str()),
+        _ => false,
+    };
+    let Some(name) = segments.last().filter(|_| of_rust) else { return true };
+    let advice = match is_known(name) {
+        true => format!("write `{name}(…)`, the operation of this library"),
+        false => elsewhere(name).map_or_else(
+            || "write the operation of this library, or a function of your own under `#[elementwise]`".to_owned(),
+            |advice| advice.trim_start_matches("; ").to_owned(),
+        ),
+    };
+    let written = segments.join("::");
+    errors.on(path, format_args!("`{written}` is a function of Rust's library, which no kernel can call: {advice}"));
+    false
 }
 
 /// Refuses the call of a name that nothing in the file can give a meaning; otherwise rustc decides.
@@ -211,6 +254,11 @@ mod tests {
             "sum",
             "",
             "there is no operation `sum`; a sum along an axis is a reduction: `let s = reduction_op(x, Row, Add);`",
+        );
+        says(
+            "mean",
+            "",
+            "there is no operation `mean`; a mean along an axis is a reduction: `let m = reduction_op(x, Row, Mean);`",
         );
         says(
             "plain",

@@ -305,7 +305,7 @@ mod tests {
             "mod tests { use super::*; }",
             "mod mine { pub mod own {} } use mine::own::*; mod tests { use super::mine::*; }",
             "struct S { mish: f32 } fn other() { let mish = 1.0; }",
-            "let value = epilogue!(|accum| { let d = mish(accum); d });",
+            "let value = closure!(|accum| { let d = mish(accum); d });",
             "#![allow(dead_code)] #[epilogue] fn f(accum: Accum) -> Tensor { let d = mish(accum); d }",
         ] {
             sees(text, Sight::Nothing);

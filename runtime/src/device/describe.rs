@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::device::Device;
 use crate::device::gpu_model::GpuModel;
 use crate::device::properties::Properties;
+use crate::device::{Device, DeviceKind};
+use crate::optimisation::without_optimisation;
 
 /// An attribute: its name, and its places in two sets of properties.
 type Attribute = (&'static str, fn(&Properties) -> u64, fn(&mut Properties, &Properties));
@@ -48,7 +49,8 @@ impl Properties {
 }
 
 impl Device {
-    /// The numbers by which kernels are chosen, as text. It names those that the driver did not tell.
+    /// The numbers by which kernels are chosen, as text. It names those that the driver did not tell. For a CPU or
+    /// an emulated GPU, it also says if the library was compiled without optimisation, and what to do.
     ///
     /// ```
     /// use epilogue_runtime::bundle::Builder;
@@ -75,6 +77,7 @@ impl Device {
                 mebibytes(p.l2_bytes),
                 mebibytes(p.memory_bytes) / 1024.0
             );
+            self.say_slow(&mut text);
             return text;
         };
         let gigahertz = |kilohertz: u32| f64::from(kilohertz) * 1e-6;
@@ -112,7 +115,16 @@ impl Device {
                 missing.join(", ")
             );
         }
+        self.say_slow(&mut text);
         text
+    }
+
+    /// Adds what to do if the processor computes by code without optimisation.
+    fn say_slow(&self, text: &mut String) {
+        let on_the_processor = matches!(self.kind(), DeviceKind::Cpu | DeviceKind::Emulated { .. });
+        if let Some(advice) = without_optimisation().filter(|_| on_the_processor) {
+            let _ = writeln!(text, "{advice}");
+        }
     }
 }
 

@@ -144,7 +144,10 @@ pub enum LayoutError {
     Broadcast { from: Vec<usize>, to: Vec<usize> },
     #[error("strides {strides:?} do not fit shape {shape:?}: give one for every axis")]
     StrideCount { shape: Vec<usize>, strides: Vec<isize> },
-    #[error("strides {strides:?} hold a negative one; strides are 0 or more")]
+    #[error(
+        "strides {strides:?} hold a negative one, as those of a reversed view do; strides are 0 or more: copy the view first \
+         (`as_standard_layout()` in ndarray, `ascontiguousarray` in numpy)"
+    )]
     NegativeStride { strides: Vec<isize> },
     #[error(
         "writing through a view that holds some element more than once (shape {shape:?}, strides {strides:?}) has no one meaning"

@@ -180,6 +180,8 @@ mod tests {
     fn every_view_of_an_array_is_the_same_tensor() {
         let a = counting((3, 4, 5));
         let row = a.slice(s![0, 0, ..]);
+        let reversed = a.slice(s![.., ..;-1, ..]);
+        let copied = reversed.as_standard_layout();
         let cpu = Device::cpu();
         cpu.scope(|scope| {
             let views = [
@@ -205,8 +207,11 @@ mod tests {
             let repeated = scope.borrow_array(row.broadcast((2, 5)).unwrap()).unwrap();
             assert_eq!(repeated.strides(), [0, 1]);
             repeated.with_array::<f32, _>(|x| assert_eq!(x, row.broadcast([2, 5]).unwrap().into_dyn())).unwrap();
-            let refused = scope.borrow_array(a.slice(s![.., ..;-1, ..])).unwrap_err();
-            assert_eq!(refused.to_string(), "strides [20, -5, 1] hold a negative one; strides are 0 or more");
+            let followed = scope.borrow_array(copied.view()).unwrap();
+            assert_eq!(followed.to_vec::<f32>().unwrap(), reversed.iter().copied().collect::<Vec<_>>());
+            let refused = scope.borrow_array(reversed).unwrap_err();
+            assert_eq!(refused.to_string(), "strides [20, -5, 1] hold a negative one, as those of a reversed view do; strides are 0 or more: copy the view first \
+                 (`as_standard_layout()` in ndarray, `ascontiguousarray` in numpy)");
         });
     }
 

@@ -33,6 +33,9 @@ use crate::evt::TreeError;
 /// let error = Gemm::plan::<Plain>(&device, &a, &b).unwrap_err();
 /// assert!(matches!(error, Error::InnerExtents { .. }));
 /// assert_eq!(error.to_string(), "A of shape [2, 3] and B of shape [4, 5] differ in K: A is [M, K], B is [K, N]");
+/// let weights = device.zeros::<f32>([5, 3])?;
+/// let error = Gemm::plan::<Plain>(&device, &a, &weights).unwrap_err();
+/// assert!(error.to_string().ends_with("give B's transpose, `&b.transpose()?`"));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(thiserror::Error)]
@@ -85,7 +88,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// A's columns are not B's rows.
-    #[error("A of shape {a:?} and B of shape {b:?} differ in K: A is [M, K], B is [K, N]")]
+    #[error("A of shape {a:?} and B of shape {b:?} differ in K: A is [M, K], B is [K, N]{}", transposed(a, b))]
     InnerExtents {
         /// A's shape.
         a: Vec<usize>,
@@ -580,3 +583,12 @@ pub enum Error {
 }
 
 epilogue_runtime::message::debug!(Error);
+
+/// Advice if an operand with its last axes swapped fits.
+fn transposed(a: &[usize], b: &[usize]) -> &'static str {
+    match (a, b) {
+        ([.., _, k], [.., _, columns]) if k == columns => "; give B's transpose, `&b.transpose()?`",
+        ([.., rows, _], [.., k, _]) if rows == k => "; give A's transpose, `&a.transpose()?`",
+        _ => "",
+    }
+}

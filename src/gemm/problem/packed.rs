@@ -151,6 +151,17 @@ pub enum Unpacked<'a> {
     Weights(Quantized<'a>),
 }
 
+impl<'a> Unpacked<'a> {
+    /// The shape of the tensor, or of the tensor of codes.
+    #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "a span has it"))]
+    pub(crate) fn shape(&self) -> &'a [usize] {
+        match self {
+            Self::Tensor(tensor) => tensor.shape(),
+            Self::Weights(weights) => weights.tensor().shape(),
+        }
+    }
+}
+
 impl<'a> From<&'a DeviceTensor> for Unpacked<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
         Self::Tensor(tensor)

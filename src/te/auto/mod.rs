@@ -59,7 +59,7 @@ pub(crate) use self::run::intermediates::{Intermediates, part};
 pub(crate) use self::split::by_pass::TensorOrigin;
 pub(crate) use self::split::rewriting::{HeldResult, Rewriting};
 
-use epilogue_runtime::Device;
+use epilogue_runtime::{Device, trace};
 
 use self::pattern::fused::Reduction;
 use self::pattern::reads::refused;
@@ -262,6 +262,7 @@ impl Automatic {
     }
 
     fn built(self, device: &Device) -> Result<Kernel, TeError> {
+        let _span = trace::span!(DEBUG, "build", device = trace::text(device));
         let (signature, kernels) = self.kernels(device)?;
         Ok(Kernel::new(device, signature, kernels))
     }

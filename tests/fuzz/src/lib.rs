@@ -21,7 +21,7 @@ pub enum Target {
     Gguf,
     /// Safetensors files with quantised layers of every layout.
     Checkpoint,
-    /// The tokens of functions under `#[epilogue]` and `#[elementwise]`, and of closures in `epilogue!`.
+    /// The tokens of functions under `#[epilogue]` and `#[elementwise]`, and of closures in `closure!`.
     Macros,
 }
 

@@ -1,6 +1,8 @@
 //! Trees that the macros build, compared with trees built by hand, and the run-time behaviour of the expansion.
 
 mod conditions;
+mod element;
+mod followed;
 mod hygiene;
 mod kept;
 mod quiet;
@@ -427,7 +429,7 @@ fn literals_keep_their_precision() {
 
 #[test]
 fn the_closure_form_has_setters() -> Result<(), Box<dyn std::error::Error>> {
-    let value = epilogue::epilogue!(|accum, c: Tensor<f16>, alpha: Scalar, r#type: RowVector| {
+    let value = epilogue::closure!(|accum, c: Tensor<f16>, alpha: Scalar, r#type: RowVector| {
         let d: Tensor<bf16> = alpha * accum + c + r#type;
         let sums = reduction_op(d, Row, Add);
         (d, sums)
@@ -455,14 +457,13 @@ fn the_closure_form_has_setters() -> Result<(), Box<dyn std::error::Error>> {
 
 #[test]
 fn both_forms_stand_side_by_side() {
-    // A `use` inside a function brings the closure form; the attribute is still the prelude's.
-    use epilogue::epilogue;
+    use epilogue::closure;
     #[epilogue]
     fn doubled(accum: Accum) -> Tensor {
         let d = 2.0 * accum;
         d
     }
-    let value = epilogue!(|accum| {
+    let value = closure!(|accum| {
         let d = 2.0 * accum;
         d
     });

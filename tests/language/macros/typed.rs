@@ -206,7 +206,7 @@ fn closures_have_them_too() -> Result<(), Error> {
     let device = Device::cpu();
     let (a, b) = operands(&device)?;
     let (mut above, mut place) = (device.zeros::<bool>([L, M, N])?, device.zeros::<u8>([L, M, N])?);
-    let closure = epilogue::epilogue!(|accum, limit: Scalar| {
+    let closure = epilogue::closure!(|accum, limit: Scalar| {
         let above = accum > limit;
         let place: Tensor<u8> = row() * 100 + column();
         (above, place)

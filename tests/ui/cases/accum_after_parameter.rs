@@ -13,7 +13,7 @@ fn g(gate: Accum, gate: Accum) -> Tensor {
 }
 
 fn main() {
-    let _ = epilogue::epilogue!(|gate: Accum, bias: RowVector, up: Accum| {
+    let _ = epilogue::closure!(|gate: Accum, bias: RowVector, up: Accum| {
         let d: Tensor = (gate + bias) * up;
         d
     });

@@ -1,7 +1,7 @@
 fn run<E: epilogue::Epilogue>(_: &E, _: E::Arguments<'_>) {}
 
 fn main() {
-    let e = epilogue::epilogue!(|accum, c: Tensor, alpha: Scalar| {
+    let e = epilogue::closure!(|accum, c: Tensor, alpha: Scalar| {
         let d = alpha * accum + c;
         d
     });

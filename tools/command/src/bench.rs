@@ -9,6 +9,7 @@ use crate::data::Maker;
 use crate::failure::Failure;
 use crate::options::{BenchOptions, On};
 use crate::plan::{self, Product, validated};
+use crate::progress::shown;
 use crate::source::Epilogue;
 
 pub(crate) fn bench(options: &BenchOptions) -> Result<String, Failure> {
@@ -32,14 +33,17 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<String, Failure> {
     for subject in &mut subjects {
         subject.run(&device)?;
     }
-    let begin = Instant::now();
-    while times[0].len() < 3 || begin.elapsed() < Duration::from_secs_f64(2.0 * options.seconds) {
-        for (subject, times) in subjects.iter_mut().zip(&mut times) {
-            let start = Instant::now();
-            subject.run(&device)?;
-            times.push(start.elapsed().as_secs_f64());
+    shown(&format!("measuring for {} s", 2.0 * options.seconds), || -> Result<(), Failure> {
+        let begin = Instant::now();
+        while times[0].len() < 3 || begin.elapsed() < Duration::from_secs_f64(2.0 * options.seconds) {
+            for (subject, times) in subjects.iter_mut().zip(&mut times) {
+                let start = Instant::now();
+                subject.run(&device)?;
+                times.push(start.elapsed().as_secs_f64());
+            }
         }
-    }
+        Ok(())
+    })?;
     let medians = times.map(|mut times| {
         times.sort_by(f64::total_cmp);
         times[times.len() / 2]

@@ -7,6 +7,7 @@ use epilogue::runtime::{Compiler, Output};
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::plan::{self, Product, validated};
+use crate::progress::shown;
 
 pub(crate) fn check(options: &CheckOptions) -> Result<String, Failure> {
     let (text, epilogues) = plan::epilogues(&options.source)?;
@@ -28,7 +29,8 @@ pub(crate) fn check(options: &CheckOptions) -> Result<String, Failure> {
             ))
         })?;
         let source = epilogue::gemm::source(&tree, &chosen.key)?;
-        let compiled = compiler.compile(&source, arch, Output::Cubin)?;
+        let what = format!("compiling {}", source.entry);
+        let compiled = shown(&what, || compiler.compile(&source, arch, Output::Cubin))?;
         match compiled.log.kernel(&source.entry) {
             Some(kernel) => {
                 let spilled = kernel.spill_store_bytes + kernel.spill_load_bytes;
@@ -45,7 +47,8 @@ pub(crate) fn check(options: &CheckOptions) -> Result<String, Failure> {
             continue;
         }
         for source in product.plan()?.later_sources() {
-            let compiled = compiler.compile(source, arch, Output::Cubin)?;
+            let what = format!("compiling {}", source.entry);
+            let compiled = shown(&what, || compiler.compile(source, arch, Output::Cubin))?;
             let _ = write!(printed, "  then {}", source.entry);
             match compiled.log.kernel(&source.entry) {
                 Some(kernel) => {

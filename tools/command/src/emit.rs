@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::header::{Exported, Header};
 use crate::options::EmitOptions;
 use crate::plan::{self, Product, validated};
+use crate::progress::shown;
 use crate::sass;
 
 /// The paths of the written files.
@@ -33,10 +34,10 @@ pub(crate) fn emit(options: &EmitOptions) -> Result<String, Failure> {
     if options.product.shape.contains(&0) || options.product.batch == Some(0) {
         return Err(Failure::refused("a kernel is exported for a product that has elements: extents of 1 and more"));
     }
-    let files = files(options, &epilogue.name)?;
+    let files = files(options, options.prefix.as_deref().unwrap_or(&epilogue.name))?;
     let (device, arch) = plan::target(&options.gpu)?;
     let product = Product::of(&device, &epilogue, &options.product)?;
-    let (gemm, behind) = product.plan_of_one_launch()?;
+    let (gemm, behind) = shown("choosing a kernel and compiling it", || product.plan_of_one_launch())?;
     let source = gemm.kernel_source().ok_or_else(|| Failure::refused("this device runs no kernels"))?;
     let mut printed = String::new();
     let mut note = |line: String| {
@@ -49,13 +50,16 @@ pub(crate) fn emit(options: &EmitOptions) -> Result<String, Failure> {
             "({behind} kernels are faster by the model, and copy an operand first, which is a launch of its own)"
         ));
     }
-    let compiled = Compiler::find().map_err(epilogue::runtime::Error::from)?.compile(source, arch, Output::Cubin)?;
+    let compiler = Compiler::find().map_err(epilogue::runtime::Error::from)?;
+    let what = format!("compiling {}", source.entry);
+    let compiled = shown(&what, || compiler.compile(source, arch, Output::Cubin))?;
 
     let mut maker = Maker::Shapes(&device);
     let mut arguments = maker.arguments(&gemm, &options.product, &[])?;
     let b: Vec<&epilogue::DeviceTensor> = product.b.iter().collect();
     let launch = gemm.describe_launch(&product.a, &b[..], &arguments.list())?;
-    let exported = Exported { gemm: &gemm, product: &options.product, arch, launch: &launch };
+    let prefix = options.prefix.as_deref();
+    let exported = Exported { gemm: &gemm, product: &options.product, arch, launch: &launch, prefix };
     let header = Header::of(&exported).text();
     for (what, path, bytes) in [
         ("CUDA C++", &files.cuda, source.code.as_bytes()),

@@ -17,6 +17,7 @@ mod failure;
 mod header;
 mod options;
 mod plan;
+mod progress;
 mod run;
 mod sass;
 pub mod source;

@@ -8,6 +8,7 @@ use epilogue::gemm::{Arithmetic, Instruction, Tile};
 use epilogue::{Arch, ElementType, GpuModel};
 
 use crate::failure::Failure;
+use crate::header::names::is_identifier;
 use crate::source::element;
 
 const EXAMPLES: &str = "\
@@ -73,7 +74,7 @@ pub(crate) struct SourceOptions {
     /// A Rust file with functions under `#[epilogue]`; `-` reads the standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// The text itself, as `epilogue!` takes it or as a function.
+    /// The text itself, as `closure!` takes it or as a function.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) expression: Option<String>,
     /// Which function, if there are several.
@@ -238,9 +239,13 @@ pub(crate) struct EmitOptions {
     /// Prints how often each instruction of the machine code occurs; needs nvdisasm.
     #[arg(long)]
     pub(crate) sass: bool,
-    /// Writes all files into this folder, under the kernel's name.
+    /// Writes all files into this folder, under the kernel's name, or that of `--prefix`.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) all: Option<PathBuf>,
+    /// The header's names begin with it, in place of the epilogue's name: so one program has headers of one epilogue for
+    /// several shapes.
+    #[arg(long, value_name = "NAME", value_parser = prefix)]
+    pub(crate) prefix: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -314,6 +319,14 @@ impl std::str::FromStr for On {
 /// The names of the emulated architectures.
 fn emulated() -> Vec<String> {
     Arch::EMULATED.iter().map(ToString::to_string).collect()
+}
+
+fn prefix(text: &str) -> Result<String, String> {
+    if is_identifier(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("names in C begin with it: letters, digits and underscores, with no digit first, not `{text}`"))
+    }
 }
 
 fn types(text: &str) -> Result<(ElementType, ElementType), String> {

@@ -8,6 +8,7 @@ use crate::data::Maker;
 use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::plan::{self, Product, validated};
+use crate::progress::shown;
 
 /// Multiply-adds of the reference, which does one after the other.
 const MOST_STEPS: u128 = 1 << 30;
@@ -27,12 +28,15 @@ pub(crate) fn run(options: &RunOptions) -> Result<String, Failure> {
     let mut maker = Maker::Random(&device, fastrand::Rng::with_seed(options.seed));
     let (a, b) = maker.operands(&options.product, count)?;
     let product = Product::with(&device, &epilogue, &options.product, a, b)?;
-    let gemm = product.plan()?;
+    let gemm = shown("planning the product", || product.plan())?;
     let mut arguments = maker.arguments(&gemm, &options.product, &options.set)?;
     let b: Vec<&DeviceTensor> = product.b.iter().collect();
     // Before the run, which may overwrite what it reads.
-    let expected = gemm.reference_arguments(&product.a, &b[..], &arguments.list())?;
-    gemm.run_arguments(&device.default_stream(), &product.a, &b[..], &arguments.list())?;
+    let expected =
+        shown("computing the reference", || gemm.reference_arguments(&product.a, &b[..], &arguments.list()))?;
+    shown(&format!("running on {device}"), || {
+        gemm.run_arguments(&device.default_stream(), &product.a, &b[..], &arguments.list())
+    })?;
 
     let [m, n, k] = options.product.shape;
     let mut printed = format!("`{}` of {m}x{n}x{k} on {device}: {}\n", epilogue.name, gemm.choice());

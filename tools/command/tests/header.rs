@@ -186,6 +186,40 @@ fn a_kernel_for_sm_90a_is_launched_as_the_library_does() {
     exported_is_what_the_library_launches(Arch::SM_90A, "a_kernel_for_sm_90a_is_launched_as_the_library_does");
 }
 
+/// Two headers of one epilogue stand in one program, under two prefixes; each may be read twice.
+#[test]
+fn two_headers_of_one_epilogue() {
+    const TEST: &str = "two_headers_of_one_epilogue";
+    let Some(c) = compiler("c", TEST).filter(|_| testing::compiler(TEST).is_some()) else { return };
+    let folder = folder(TEST);
+    let own = folder.join("layer.rs");
+    std::fs::write(&own, LAYER).expect("a file");
+    let (source, to) = (own.to_str().expect("text"), folder.to_str().expect("text"));
+    for (prefix, shape) in [("small", "96,128,64"), ("large", "192,128,64")] {
+        let output = emit(&[source, "--shape", shape, "--b", "column", "--all", to, "--prefix", prefix]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(folder.join(format!("{prefix}.h")).is_file() && folder.join(format!("{prefix}.cubin")).is_file());
+    }
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/header");
+    let strict = ["-std=c11", "-DEPILOGUE_OWN_DRIVER_DECLARATIONS", "-Wall", "-Wextra", "-Werror", "-I"];
+    let program = folder.join("two");
+    succeeds(Command::new(c).args(strict).arg(&folder).arg(tests.join("two.c")).arg("-o").arg(&program));
+    assert_eq!(succeeds(&mut Command::new(&program)), "96 192, 0 0\n");
+
+    // Under one prefix the compiler refuses the second: it isn't left out silently.
+    let text = std::fs::read_to_string(folder.join("large.h")).expect("a header");
+    std::fs::write(folder.join("other.h"), text.replace("large", "small").replace("LARGE", "SMALL")).expect("a file");
+    let both = folder.join("both.c");
+    std::fs::write(&both, "#include \"small.h\"\n#include \"other.h\"\n").expect("a file");
+    let refused = Command::new(c).args(strict).arg(&folder).arg("-fsyntax-only").arg(&both).output();
+    assert!(!refused.expect("a compiler").status.success(), "two headers of one prefix");
+
+    let refused = emit(&[source, "--header", "-", "--prefix", "2d"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("letters, digits and underscores"), "{said}");
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
 #[test]
 fn the_cuda_text_stands_alone() {
     let Some(compiler) = testing::compiler("the_cuda_text_stands_alone") else { return };

@@ -73,7 +73,7 @@ fn the_examples() {
 fn the_closure_form() {
     let text = "|accum, c: Tensor, alpha: Scalar| { let d: Tensor<f16> = alpha * accum + relu(c); d }";
     let read = read_expression(&Text { name: "x".into(), text: text.into() }).expect("an epilogue");
-    let expected = tree_of(epilogue::epilogue!(|accum, c: Tensor, alpha: Scalar| {
+    let expected = tree_of(epilogue::closure!(|accum, c: Tensor, alpha: Scalar| {
         let d: Tensor<f16> = alpha * accum + relu(c);
         d
     }));

@@ -60,6 +60,11 @@ impl Counts {
         self.passed.values().sum()
     }
 
+    /// The tests that the file lists.
+    pub(crate) fn known() -> Result<u64, Failure> {
+        Ok(parse(&std::fs::read_to_string(file())?).values().sum())
+    }
+
     /// Compares with the file.
     ///
     /// # Errors

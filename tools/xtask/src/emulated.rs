@@ -27,7 +27,7 @@ pub(crate) struct Run {
 
 impl Target {
     /// The name that rustc has for it.
-    const fn triple(self) -> &'static str {
+    pub(crate) const fn triple(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-gnu",
         }

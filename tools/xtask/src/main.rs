@@ -7,8 +7,10 @@ mod counts;
 mod emulated;
 mod messages;
 mod outside;
+mod parts;
 mod plot;
 mod prose;
+mod quick;
 mod results;
 mod say;
 mod soak;
@@ -235,6 +237,7 @@ impl Kernels {
 impl Task {
     fn run(&self) -> Result<(), Failure> {
         match self {
+            Self::Test(options) if options.quick => quick::run(options),
             Self::Test(options) => suite::run(options),
             Self::Kernels(kernels) => tools::install_pinned().and_then(|_| kernel_checks(&kernels.words())),
             Self::Mutate { of } => mutate(of),

@@ -7,10 +7,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::counts::Counts;
 use crate::emulated::{Run, Target};
+use crate::parts::{Parts, minutes};
 use crate::say::say;
 use crate::tools;
 use crate::workspace::{Failure, root};
@@ -32,6 +33,17 @@ pub(crate) struct Options {
     /// tests on two cores below a quarter of an hour.
     #[arg(long, value_name = "SCALE", default_value_t = Scale(0.4))]
     cases: Scale,
+    /// A sample in about 5 minutes on two cores: the CPU's tests, an emulated GPU with races, the guide's first pages. It
+    /// says what it leaves out.
+    #[arg(long, conflicts_with = "nvrtc")]
+    pub(crate) quick: bool,
+}
+
+impl Options {
+    /// These options with a part of the random cases.
+    pub(crate) fn with_fewer_cases(&self, part: f64) -> Self {
+        Self { cases: Scale(self.cases.0 * part), ..*self }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -93,11 +105,12 @@ const WITHOUT_FEATURES: &str = "test --package epilogue --no-default-features --
 /// Installs, builds, tests. Fails if anything fails or is ignored. (Tests that lack something fail here instead of
 /// being skipped: `EPILOGUE_REQUIRE_NVRTC`.)
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    say!("random cases: --seed {} --cases {}", options.seed, options.cases);
-    let mut parts = Parts::default();
     if let Some(target) = options.target {
-        return on(target, options, &mut parts);
+        return on(target, options);
     }
+    let mut parts =
+        Parts::begin("test", "about 25 minutes on two cores, half of it the build (`--quick`: a sample in about 5)");
+    say!("random cases: --seed {} --cases {}", options.seed, options.cases);
     let packages = parts.time("tools", || {
         tools::fetch_minilm()?;
         tools::install_pinned()
@@ -119,7 +132,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             counts.add(parts.time(&format!("tests, NVRTC {version}"), || cargo(&all_targets, &library))?, version);
         }
     }
-    parts.print();
+    parts.end()?;
     say!("{} tests passed", counts.total());
     match counts.ignored() {
         0 => as_many,
@@ -131,7 +144,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 const SLOWER: f64 = 10.0;
 
 /// Builds and runs the tests of the CPU for a target, on each of its emulator's CPUs.
-fn on(target: Target, options: &Options, parts: &mut Parts) -> Result<(), Failure> {
+fn on(target: Target, options: &Options) -> Result<(), Failure> {
+    let mut parts =
+        Parts::begin(&format!("test-{}", target.triple()), "about 15 minutes on two cores: the emulator is slow");
     parts.time("tools", || target.install())?;
     let cases = Scale(options.cases.0 / SLOWER);
     let cargo = |arguments: &[&str], cpu: &str| {
@@ -149,36 +164,9 @@ fn on(target: Target, options: &Options, parts: &mut Parts) -> Result<(), Failur
         }
         (passed, ignored) = (passed + counts.total(), ignored + counts.ignored());
     }
-    parts.print();
+    parts.end()?;
     say!("{passed} tests passed");
     if ignored == 0 { Ok(()) } else { Err(format!("{ignored} tests were ignored: none may be").into()) }
-}
-
-/// The time of each part.
-#[derive(Default)]
-struct Parts(Vec<(String, Duration)>);
-
-impl Parts {
-    fn time<T>(&mut self, name: &str, part: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-        say!("=== {name}");
-        let start = Instant::now();
-        let done = part();
-        self.0.push((name.to_owned(), start.elapsed()));
-        if done.is_err() {
-            self.print();
-        }
-        done
-    }
-
-    fn print(&self) {
-        let mut total = Duration::ZERO;
-        say!("seconds");
-        for (name, time) in &self.0 {
-            total += *time;
-            say!("{:8.1}  {name}", time.as_secs_f64());
-        }
-        say!("{:8.1}  together", total.as_secs_f64());
-    }
 }
 
 /// Cargo, with the environment variables of all tests.
@@ -194,7 +182,7 @@ fn common(seed: Seed, cases: Scale) -> Command {
 }
 
 /// Runs cargo with the environment of tests and examples that compile kernels, prints its output, and counts.
-fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, Failure> {
+pub(crate) fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, Failure> {
     let mut command = common(options.seed, options.cases);
     command.env("EPILOGUE_NVRTC", nvrtc).env("EPILOGUE_TOOLS", tools::folder()).env("EPILOGUE_REQUIRE_NVRTC", "1");
     counted(command, arguments)
@@ -209,11 +197,16 @@ fn counted(mut command: Command, arguments: &[&str]) -> Result<Counts, Failure> 
     let mut child = command.spawn()?;
     // It keeps the pipe open.
     drop(command);
-    let mut counts = Counts::default();
+    let (mut counts, begun) = (Counts::default(), Instant::now());
     for line in BufReader::new(output).lines() {
         let line = line?;
+        let before = counts.total();
         counts.read(&line);
         say!("{line}");
+        if counts.total() > before {
+            let elapsed = minutes(begun.elapsed().as_secs_f64());
+            say!("--- {} tests passed in this part, in {elapsed}", counts.total());
+        }
     }
     let status = child.wait()?;
     if status.success() { Ok(counts) } else { Err(format!("cargo {} failed ({status})", arguments.join(" ")).into()) }

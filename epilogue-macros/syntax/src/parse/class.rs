@@ -46,6 +46,10 @@ pub(crate) fn class(ty: &Type, allowed: &[ClassKind], role: &str, errors: &mut E
             ("DeviceTensor", None) => {
                 "; write the class, `Tensor`: the generated struct borrows `DeviceTensor`s".to_owned()
             }
+            (_, None) if !allowed.contains(&ClassKind::Scalar) && written.starts_with(char::is_uppercase) => {
+                "; several results are a tuple, as in `-> (Tensor, ColumnVector)`, and the macro makes their struct"
+                    .to_owned()
+            }
             _ => String::new(),
         };
         errors.at(

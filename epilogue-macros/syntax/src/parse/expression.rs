@@ -3,12 +3,16 @@
 use proc_macro2::Span;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, ExprCall, ExprIf, ExprLit, ExprMethodCall, GenericArgument, Lit, Path, Token, UnOp};
+use syn::{
+    BinOp, Expr, ExprBinary, ExprCall, ExprIf, ExprLit, ExprMethodCall, ExprUnary, GenericArgument, Lit, Path, Token,
+    UnOp,
+};
 
 use super::body::{block, statement_if};
 use super::identifiers;
 use super::reduction::reduction;
 use crate::ast::{Connective, Expr as Value, INTEGER, If, Operator, POSITIONS, RANDOM, REAL, REDUCTION_OP, Random};
+use crate::operations;
 use crate::report::Errors;
 
 /// Reads an expression, and reports what the language doesn't have.
@@ -51,6 +55,9 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
                 let sides = (expression(&binary.left, errors), expression(&binary.right, errors));
                 return Value::Remainder(binary.op, Box::new(sides));
             }
+            if let Some(sides) = power(binary, errors) {
+                return sides;
+            }
             let operator = operator(&binary.op, errors);
             let left = expression(&binary.left, errors);
             let right = expression(&binary.right, errors);
@@ -90,7 +97,8 @@ fn refuse(span: Span, message: &str, errors: &mut Errors) -> Value {
 
 /// Everything that Rust has and the language doesn't.
 fn refused(expr: &Expr, errors: &mut Errors) -> Value {
-    const LOOP: &str = "an epilogue has no loops: every element is computed once, by the same operations";
+    const LOOP: &str =
+        "there are no loops, as every element takes the same operations: write the steps one after the other";
     if let Expr::Let(it) = expr {
         errors.excuse(identifiers(&it.pat));
     }
@@ -144,10 +152,27 @@ fn refused(expr: &Expr, errors: &mut Errors) -> Value {
         Expr::Tuple(it) => {
             (it.paren_token.span.join(), "a tuple is only what the function returns: a value is one number")
         }
-        Expr::Struct(it) => (it.path.span(), "a struct is not in the language: a value is one number"),
+        Expr::Struct(it) => (
+            it.path.span(),
+            "a struct is not in the language: a value is one number, and several are returned as `(d, sums)`",
+        ),
         other => (other.span(), "this is not in the epilogue language"),
     };
     refuse(span, message, errors)
+}
+
+/// Refuses `x ** y`, which Rust reads as `x * (*y)`.
+fn power(binary: &ExprBinary, errors: &mut Errors) -> Option<Value> {
+    let (BinOp::Mul(times), Expr::Unary(ExprUnary { op: UnOp::Deref(star), expr: exponent, .. })) =
+        (&binary.op, &*binary.right)
+    else {
+        return None;
+    };
+    if times.span().end() != star.span().start() {
+        return None;
+    }
+    errors.at(times.span(), "`**` is not in the language: a power is `pow(x, y)`, and a square is `square(x)`");
+    Some(Value::Refused(vec![expression(&binary.left, errors), expression(exponent, errors)]))
 }
 
 fn operator(op: &BinOp, errors: &mut Errors) -> Option<Operator> {
@@ -253,7 +278,7 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     {
         return value;
     }
-    let fine = plain(path, errors);
+    let fine = plain(path, errors) && operations::of_rust(path, errors);
     let args = arguments(&call.args, errors);
     if fine {
         Value::Call(Box::new(path.clone()), call.paren_token, args)

@@ -65,7 +65,7 @@ pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue)
     (header, Epilogue { accums, accum_classes, parameters, returns, body, results })
 }
 
-/// The closure given to `epilogue!`.
+/// The closure given to `closure!`.
 pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
     for attribute in &item.attrs {
         errors.on(attribute, "an attribute has no meaning here");
@@ -152,7 +152,7 @@ pub(crate) fn elementwise(item: &ItemFn, errors: &mut Errors) -> (Header, Elemen
             }
             FnArg::Typed(typed) => {
                 for attribute in &typed.attrs {
-                    errors.on(attribute, "an attribute has no meaning on a parameter");
+                    errors.on(attribute, NO_ATTRIBUTE);
                 }
                 if !is_f32(&typed.ty) {
                     errors.on(
@@ -248,13 +248,15 @@ fn typed(input: &FnArg) -> Option<&PatType> {
     }
 }
 
+const NO_ATTRIBUTE: &str = "an attribute has no meaning on a parameter: remove it (for `#[cfg]`, write two functions)";
+
 /// A leading parameter that is an accumulator.
 fn accumulator(typed: &PatType, errors: &mut Errors) -> Binding {
     errors.excuse([Ident::new("accum", Span::call_site())]);
     let _ = class(&typed.ty, &[ClassKind::Accum], "the first parameter", errors);
     for attribute in &typed.attrs {
         if !attribute.path().is_ident("doc") {
-            errors.on(attribute, "an attribute has no meaning on a parameter");
+            errors.on(attribute, NO_ATTRIBUTE);
         }
     }
     named(&typed.pat, errors)
@@ -292,7 +294,7 @@ fn parameter(attributes: &[Attribute], pat: &Pat, ty: Option<&Type>, errors: &mu
     let (docs, others): (Vec<&Attribute>, Vec<&Attribute>) =
         attributes.iter().partition(|attribute| attribute.path().is_ident("doc"));
     for attribute in others {
-        errors.on(attribute, "an attribute has no meaning on a parameter");
+        errors.on(attribute, NO_ATTRIBUTE);
     }
     let binding = named(pat, errors);
     let class = match ty {
@@ -355,8 +357,11 @@ fn unparenthesised(ty: &Type) -> &Type {
 pub(crate) fn refuse_repeated<'a>(names: impl Iterator<Item = &'a Ident>, errors: &mut Errors) {
     let mut seen = std::collections::HashSet::new();
     for name in names {
-        if !seen.insert(name.to_string()) {
-            errors.at(name.span(), format_args!("there are two parameters of the name `{name}`: rename one"));
+        // `r#c` is `c`, too.
+        let written = name.to_string();
+        let plain = written.strip_prefix("r#").unwrap_or(&written).to_owned();
+        if !seen.insert(plain.clone()) {
+            errors.at(name.span(), format_args!("there are two parameters of the name `{plain}`: rename one"));
         }
     }
 }

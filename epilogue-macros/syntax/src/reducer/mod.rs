@@ -14,7 +14,10 @@ use std::collections::HashSet;
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{Attribute, Expr, ExprPath, FnArg, Item, ItemConst, ItemFn, ItemMod, PatType, ReturnType, Type, Visibility};
+use syn::{
+    Attribute, Expr, ExprPath, FnArg, Item, ItemConst, ItemFn, ItemMod, MetaNameValue, PatType, Path, ReturnType, Type,
+    Visibility,
+};
 
 use crate::ast::Elementwise;
 use crate::report::Errors;
@@ -40,6 +43,8 @@ pub struct ReducerModule {
     pub items: Vec<Item>,
     /// The parts; `None` after a mistake.
     pub parts: Option<Parts>,
+    /// The library's path, if it isn't `::epilogue`.
+    pub library: Option<Path>,
 }
 
 /// The parts of a reducer.
@@ -79,16 +84,7 @@ pub(crate) fn module(
     files: &dyn Fn() -> Files,
     errors: &mut Errors,
 ) -> Option<ReducerModule> {
-    if !arguments.is_empty() {
-        let ordered = arguments.to_string() == "ordered";
-        let message = if ordered {
-            "an epilogue's elements are combined in the order of the tensor core's registers: make `combine` commutative, or \
-             reduce with `te`"
-        } else {
-            "`#[reducer]` takes no arguments"
-        };
-        errors.on(arguments, message);
-    }
+    let library = library(arguments, errors);
     let place = format_args!("`#[reducer]` stands on a module: `#[reducer] mod norm {{ … }}`; {PARTS}");
     let module: ItemMod = attribute::item(item, place, errors)?;
     let Some((_, content)) = &module.content else {
@@ -108,7 +104,30 @@ pub(crate) fn module(
         name: module.ident,
         items: found.items,
         parts,
+        library,
     })
+}
+
+/// The only argument.
+fn library(arguments: TokenStream, errors: &mut Errors) -> Option<Path> {
+    const ONLY: &str = "the only argument is `crate = path`";
+    if arguments.to_string() == "ordered" {
+        errors.on(
+            arguments,
+            "an epilogue's elements are combined in the order of the tensor core's registers: make `combine` commutative, or \
+             reduce with `te`",
+        );
+        return None;
+    }
+    let mut library = None;
+    for argument in attribute::list::<MetaNameValue>(arguments, ONLY, errors) {
+        if argument.path.is_ident("crate") {
+            attribute::library(&argument, &mut library, errors);
+        } else {
+            errors.on(&argument.path, ONLY);
+        }
+    }
+    library
 }
 
 /// The items of a module, by what they are.
@@ -384,7 +403,7 @@ mod tests {
             &[
                 "3: there is no `y` here; it is neither a parameter nor a `let` (a constant with a small name is written `self::y`)",
                 "3: `x` is one number and has no `.0`",
-                "3: an epilogue has no loops: every element is computed once, by the same operations",
+                "3: there are no loops, as every element takes the same operations: write the steps one after the other",
             ],
         );
     }

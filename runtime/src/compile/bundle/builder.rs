@@ -15,6 +15,7 @@ use crate::device::Device;
 use crate::device::gpu_model::GpuModel;
 use crate::error::Result;
 use crate::progress::Progress;
+use crate::trace;
 
 /// Collects kernels for a bundle. Cloning gives another handle; targets may be used on several threads.
 #[derive(Clone, Default)]
@@ -94,6 +95,7 @@ impl Builder {
     /// [`BundleError::File`].
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), BundleError> {
         let path = path.as_ref();
+        let _span = trace::span!(DEBUG, "write bundle", path = trace::text(path.display()), kernels = self.len());
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}.tmp", std::process::id()));
         let written =

@@ -16,6 +16,7 @@ use crate::compile::compiler::compiled;
 use crate::compile::source::{Compiled, Output, Source};
 use crate::compile::{stored, trust};
 use crate::error::Error;
+use crate::trace;
 
 /// The most bytes of a bundle; a longer file is refused.
 const LONGEST: u64 = 1 << 32;
@@ -77,6 +78,7 @@ impl Bundle {
     /// [`BundleError`]: bytes that are not a bundle, or are damaged.
     pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, BundleError> {
         let bytes = bytes.into();
+        let _span = trace::span!(DEBUG, "read bundle", bytes = bytes.len());
         let (made_by, entries) = file::read(&bytes)?;
         let listed =
             |(place, entry): (usize, &BundleEntry)| entry.origins.iter().map(move |origin| (*origin, place)).collect();

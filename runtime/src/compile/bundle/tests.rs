@@ -74,12 +74,21 @@ fn what_is_missing_is_named() {
     assert!(other.contains("one of this name is there with another text") && other.contains("a test"), "{other}");
     let none = said(&Source::new("k.cu", "tanh", "code"), Arch::SM_80, Output::Ptx);
     assert!(none.contains("of 3 kernels there, none has this name") && none.contains("an emulated sm_80"), "{none}");
-    for device in [Device::cpu(), Device::emulated(Arch::SM_90A).unwrap()] {
-        let refused = bundles[0].install(&device).unwrap_err();
-        assert!(matches!(refused, BundleError::NotForDevice { .. }), "{refused}");
-        assert!(refused.to_string().contains("it holds kernels for sm_80, an emulated sm_80, sm_90a"), "{refused}");
-        assert!(device.bundles().is_empty());
+    let device = Device::emulated(Arch::SM_90A).unwrap();
+    let refused = bundles[0].install(&device).unwrap_err();
+    assert!(matches!(refused, BundleError::NotForDevice { .. }), "{refused}");
+    assert!(refused.to_string().contains("it holds kernels for sm_80, an emulated sm_80, sm_90a"), "{refused}");
+    assert!(device.bundles().is_empty());
+}
+
+/// A program that gives its bundle to `Device::best` runs without a GPU, too.
+#[test]
+fn the_cpu_takes_any_bundle_and_needs_none() {
+    let empty = Builder::new().to_bytes();
+    for bundle in [sample(), empty] {
+        Bundle::from_bytes(bundle).unwrap().install(&Device::cpu()).unwrap();
     }
+    assert!(Device::cpu().bundles().is_empty());
 }
 
 #[test]

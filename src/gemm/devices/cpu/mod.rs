@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use epilogue_runtime::{DeviceTensor, Kernel, Source, Stream};
+use epilogue_runtime::{DeviceTensor, Kernel, Source, Stream, without_optimisation};
 use smallvec::SmallVec;
 
 use self::words::cpu_words;
@@ -92,7 +92,8 @@ impl Chosen for ChosenTile {
 
 impl fmt::Display for ChosenTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CPU, tiles of {}x{}", self.0.m, self.0.n)
+        write!(f, "CPU, tiles of {}x{}", self.0.m, self.0.n)?;
+        without_optimisation().map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
 }
 

@@ -1,9 +1,12 @@
 //! A kernel's C header: its parameter as a struct, the shape of its launch, and functions that fill and launch it.
 //!
+//! A program may have several: a header's guard is made of its content, and its names begin with a prefix. So one that is
+//! read twice is there once, and two of one prefix are refused by the compiler.
+//!
 //! Everything in it is of the launch's description (`epilogue::gemm::launch`), so it is what the library launches
 //! itself. It declares the functions of the CUDA driver that it needs, if there is no `cuda.h` (`driver.h`).
 
-mod names;
+pub(crate) mod names;
 
 use std::fmt::Write as _;
 
@@ -25,6 +28,8 @@ pub(crate) struct Exported<'a> {
     pub(crate) product: &'a ProductOptions,
     pub(crate) arch: Arch,
     pub(crate) launch: &'a LaunchDescription,
+    /// The beginning of its names, if it isn't the epilogue's name.
+    pub(crate) prefix: Option<&'a str>,
 }
 
 /// The header of one kernel.
@@ -56,32 +61,34 @@ impl<'a> Header<'a> {
         let arguments = arguments(exported, &mut names);
         let mut names = Names::default();
         let fields = exported.launch.fields.iter().map(|field| names.unique(&field.name)).collect();
-        Self { exported, prefix: names::identifier(tree.name()), operands, arguments, fields }
+        let prefix = exported.prefix.map_or_else(|| names::identifier(tree.name()), str::to_owned);
+        Self { exported, prefix, operands, arguments, fields }
     }
 
     /// The whole header.
     pub(crate) fn text(&self) -> String {
         let Self { prefix, exported, .. } = self;
-        let guard = format!("{}_H", prefix.to_uppercase());
         let head = self.head();
         let (constants, members) = (self.constants(), self.members());
         let (structure, fill, launch) = (self.structure(), self.fill(), self.launch());
         let entry = &exported.launch.entry;
         let upper = prefix.to_uppercase();
-        format!(
-            "{head}#ifndef {guard}\n#define {guard}\n\n{DRIVER}\n{constants}\n{members}\n{structure}\n\
+        let body = format!(
+            "{DRIVER}\n{constants}\n{members}\n{structure}\n\
              /* Loads the kernel from the bytes of the cubin (or of PTX, with a zero behind them) into the current context. */\n\
              static inline CUresult {prefix}_load(CUmodule *module, CUfunction *kernel, const void *image) {{\n    \
              CUresult result = cuModuleLoadData(module, image);\n    \
              if (result == CUDA_SUCCESS) result = cuModuleGetFunction(kernel, *module, \"{entry}\");\n    \
              if (result == CUDA_SUCCESS)\n        \
              result = cuFuncSetAttribute(*kernel, EPILOGUE_DYNAMIC_SHARED_BYTES, {upper}_SHARED_BYTES);\n    \
-             return result;\n}}\n\n{fill}\n{launch}\n#endif\n"
-        )
+             return result;\n}}\n\n{fill}\n{launch}\n"
+        );
+        let guard = format!("{upper}_{:016X}_H", fingerprint(&body));
+        format!("{head}#ifndef {guard}\n#define {guard}\n\n{body}#endif\n")
     }
 
     fn head(&self) -> String {
-        let Exported { gemm, product, arch, launch } = self.exported;
+        let Exported { gemm, product, arch, launch, .. } = self.exported;
         let [m, n, k] = product.shape;
         let batch = product.batch.map_or_else(String::new, |batch| format!(", {batch} times"));
         let tree = gemm.tree();
@@ -409,6 +416,11 @@ fn field_type(field: &ParameterField) -> &'static str {
         (_, 4) => "int32_t",
         _ => "uint64_t",
     }
+}
+
+/// A number of a text: FNV-1a of 64 bits.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// An `i32` as C writes it.

@@ -69,6 +69,11 @@ impl Names {
     }
 }
 
+/// Whether C takes a name as it is.
+pub(crate) fn is_identifier(name: &str) -> bool {
+    !name.is_empty() && identifier(name) == name
+}
+
 /// A name in ASCII: dots are underscores, and letters of other alphabets their numbers.
 pub(super) fn identifier(name: &str) -> String {
     let mut text = String::new();
@@ -101,5 +106,7 @@ mod tests {
         ] {
             assert_eq!(names.unique(name), expected);
         }
+        assert!(["layer", "_2", "layer_96"].into_iter().all(is_identifier));
+        assert!(!["", "2d", "a-b", "a.b", "größe", "float"].into_iter().any(is_identifier));
     }
 }

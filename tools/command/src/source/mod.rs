@@ -38,7 +38,7 @@ pub fn read(text: &Text) -> Result<Vec<Epilogue>, Mistakes> {
 }
 
 /// The epilogues of a text from the command line: functions, whose attribute may be left out if the first parameter is
-/// the accumulator; or the closure that `epilogue!` takes.
+/// the accumulator; or the closure that `closure!` takes.
 ///
 /// # Errors
 /// Every mistake in it.

@@ -63,8 +63,8 @@ pub(super) fn closure(text: &Text) -> Result<Epilogue, Mistakes> {
     let read = epilogue_syntax::closure(tokens, definitions.files(), &mut errors);
     definitions.mistakes.extend(errors.into_found());
     let mut epilogues = Vec::new();
-    if let (Some((epilogue, checked)), true) = (&read, definitions.mistakes.is_empty()) {
-        let tree = tree(&mut definitions, text, &Path::new(), "epilogue", (epilogue, checked));
+    if let (Some(closure), true) = (&read, definitions.mistakes.is_empty()) {
+        let tree = tree(&mut definitions, text, &Path::new(), "epilogue", (&closure.epilogue, &closure.checked));
         epilogues.extend(tree.map(|tree| Epilogue { name: "epilogue".to_owned(), tree }));
     }
     let epilogues = finished(text, definitions.mistakes, epilogues)?;

@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use epilogue_float_mode::in_default_mode;
-use epilogue_runtime::CpuLevel;
+use epilogue_runtime::{CpuLevel, trace};
 
 pub use self::argument::HostTensor;
 
@@ -54,6 +54,7 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
 }
 
 fn compile_here(program: &Program) -> Result<NativeKernel, TeError> {
+    let _span = trace::span!(DEBUG, "compile for this CPU", program = program.name.as_str());
     let body = threads::serialize(inline_indices(with_one_index(prepare::without_notes(program.body.clone()))))?;
     let body = crate::te::loops::lower::passes::simplify::simplify(prepare::unroll(partition(body)));
     let buffers: Vec<Buffer> = program.arguments.iter().map(|(_, buffer)| buffer.clone()).collect();
