@@ -69,9 +69,9 @@ fn of_type(element: ElementType, numbers: &[f32], shape: &[usize]) -> Result<Dev
 }
 
 /// The tensors of quantised weights.
-pub(crate) struct Given {
-    pub(crate) codes: DeviceTensor,
-    pub(crate) scales: DeviceTensor,
+struct Given {
+    codes: DeviceTensor,
+    scales: DeviceTensor,
     zero_points: Option<DeviceTensor>,
     ty: CodeType,
     group: Option<usize>,
@@ -87,7 +87,7 @@ impl Given {
         Self::new(draw, batch, [n, k], (ty, group, scales, has_zero_points))
     }
 
-    pub(crate) fn new(
+    fn new(
         draw: &mut Draw,
         batch: Option<usize>,
         [n, k]: [usize; 2],
@@ -109,7 +109,7 @@ impl Given {
         })
     }
 
-    pub(crate) fn weights(&self) -> Quantized<'_> {
+    fn weights(&self) -> Quantized<'_> {
         let weights = quantized(self.ty, &self.codes, &self.scales).depth(self.k);
         let weights = self.group.map_or(weights, |group| weights.group(group));
         match &self.zero_points {
