@@ -175,7 +175,7 @@ impl Fused {
     /// # Errors
     /// Errors of [`build`](Self::build).
     pub fn regions(&self, device: &Device) -> Result<Regions, TeError> {
-        in_default_mode(|| Regions::of(&self.request, device))
+        level::on(device, || Regions::of(&self.request, device))
     }
 
     /// The program on a device. Its products are planned by the first run of each class of extents.
