@@ -1,7 +1,7 @@
 //! The actors of a launch and their numbers.
 
 use super::finding::Agent;
-use super::tensor_memory::{self, TENSOR_ACTORS};
+use super::tensor_own::{self, TENSOR_ACTORS};
 use super::warp::{BULK_READS, BULK_WRITES, COPIES, THREADS, WARP_ACTORS};
 
 /// The number of mbarriers of one cluster that are actors, because bulk copies can complete on them.
@@ -125,9 +125,9 @@ impl Actor {
             Self::Warpgroup { rank, group } => (Some(rank), Some(group * 4), Agent::Wgmma),
             Self::Tensor { rank, warp, kind } => {
                 let agent = match kind {
-                    tensor_memory::LOADS => Agent::TensorLoad,
-                    tensor_memory::STORES => Agent::TensorStore,
-                    tensor_memory::COPIES => Agent::TensorCopy,
+                    tensor_own::LOADS => Agent::TensorLoad,
+                    tensor_own::STORES => Agent::TensorStore,
+                    tensor_own::COPIES => Agent::TensorCopy,
                     _ => Agent::TensorProduct,
                 };
                 (Some(rank), Some(warp), agent)

@@ -3,8 +3,9 @@
 
 use super::Scope;
 use super::knowledge::Knowledge;
+use super::lanes::lanes_of;
 use super::pattern::{PendingRelease, Seen};
-use super::warp::{Warp, lanes_of};
+use super::warp::Warp;
 use std::sync::Arc;
 
 impl Warp {

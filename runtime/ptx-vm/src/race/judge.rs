@@ -6,9 +6,10 @@ use super::detector::Detector;
 use super::finding::{Hazard, RaceCause};
 use super::found::{Found, RawRace};
 use super::knowledge::Knowledge;
+use super::lanes::lanes_of;
 use super::rules::{Chain, Fate, Judge};
 use super::stamp::Stamp;
-use super::warp::{Warp, lanes_of};
+use super::warp::Warp;
 use super::{Scope, Space};
 
 /// Judges from the point of view of some lanes of a warp.

@@ -2,8 +2,8 @@
 
 use super::At;
 use super::knowledge::Knowledge;
+use super::lanes::lanes_of;
 use super::stamp::Stamp;
-use super::warp::lanes_of;
 
 /// A successful wait.
 #[derive(Clone, Copy, Debug)]

@@ -23,6 +23,7 @@ mod groups;
 mod history;
 mod judge;
 mod knowledge;
+mod lanes;
 mod mbarrier;
 mod observer;
 mod others;
@@ -35,6 +36,7 @@ mod stamp;
 mod strip;
 mod tensor_map;
 mod tensor_memory;
+mod tensor_own;
 mod warp;
 
 pub use cluster::ClusterDetector;

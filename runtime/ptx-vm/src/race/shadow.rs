@@ -6,12 +6,12 @@
 
 use super::Space;
 use super::cell::Cell;
+use super::lanes::lanes_of;
 use super::rules::Judge;
 use super::spill::Spill;
 use super::spread::{Spread, Spreads, WORD, WORDS};
 use super::stamp::Stamp;
 use super::strip::{Row, Strip};
-use super::warp::lanes_of;
 
 /// Number of bytes of memory for one page.
 pub(super) const PAGE: u64 = (WORD * WORDS) as u64;

@@ -8,10 +8,11 @@
 use super::clock::Clock;
 use super::groups::Groups;
 use super::knowledge::Knowledge;
+use super::lanes::lanes_of;
 use super::observer::ProxyFence;
 use super::pattern::{LaneDone, PendingRelease, Seen};
 use super::stamp::Stamp;
-use super::tensor_memory::TensorOwn;
+use super::tensor_own::TensorOwn;
 use std::sync::Arc;
 
 /// Number of actors of one warp, whose numbers are relative to its first one.
@@ -102,17 +103,6 @@ pub(super) struct Warp {
     pub(super) carried: Vec<(u32, Arc<Seen>)>,
     /// Its `tcgen05` operations, if there were any.
     pub(super) tensor: Option<Box<TensorOwn>>,
-}
-
-/// The lanes of a mask.
-pub(super) fn lanes_of(mut mask: u32) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        (mask != 0).then(|| {
-            let lane = mask.trailing_zeros();
-            mask &= mask - 1;
-            lane
-        })
-    })
 }
 
 /// Raises an actor of the own warp to what each of `lanes` knows of its own actions.

@@ -9,6 +9,7 @@ const LAYERS: &[&str] = &[
     "runtime/ptx-vm/src/message.rs",
     "runtime/ptx-vm/src/numerics",
     "runtime/ptx-vm/src/race",
+    "runtime/ptx-vm/src/arch.rs",
     "runtime/ptx-vm/src/options.rs",
     "runtime/ptx-vm/src/error.rs",
     "runtime/ptx-vm/src/statistics.rs",

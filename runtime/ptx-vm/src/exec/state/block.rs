@@ -35,3 +35,10 @@ pub(crate) struct Cluster {
     /// Writes of global memory that its warps have passed on to each other, if reads may see older values.
     pub(in crate::exec) views: Views,
 }
+
+impl Cluster {
+    /// Whether products, copies or commits are in flight.
+    pub(in crate::exec) fn has_products(&self) -> bool {
+        self.blocks.iter().any(|block| !block.tensor.pipe.is_empty())
+    }
+}

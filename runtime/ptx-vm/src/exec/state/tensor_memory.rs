@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::exec::state::block::Cluster;
 use crate::numerics::descriptor::Tile;
 use crate::numerics::tcgen05::Product;
 use crate::numerics::tensor_memory::{COLUMNS, LANES, TensorAddress};
@@ -196,13 +195,6 @@ impl TensorMemory {
         } else {
             self.undefined[at / 64] |= bit;
         }
-    }
-}
-
-impl Cluster {
-    /// Whether products, copies or commits are in flight.
-    pub(in crate::exec) fn has_products(&self) -> bool {
-        self.blocks.iter().any(|block| !block.tensor.pipe.is_empty())
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::super::history::{HistoryPlace, Piece};
 use super::super::judge::Eyes;
+use super::super::lanes::lanes_of;
 use super::super::observer::{Access, At, Kind, Order, Scope, Space};
 use super::super::pattern::Seen;
 use super::super::rules::{Chain, Judge};
 use super::super::spread::Spread;
 use super::super::stamp::Stamp;
-use super::super::warp::{THREADS, lanes_of};
+use super::super::warp::THREADS;
 use super::super::{shared_address, shared_offset, shared_rank};
 use super::{ClusterDetector, Knowledge};
 

@@ -2,9 +2,10 @@
 
 use super::super::history::Piece;
 use super::super::judge::Eyes;
+use super::super::lanes::lanes_of;
 use super::super::observer::{At, Bulk, CopyAsync, Footprint, MAP_BYTES, Scope, Space};
 use super::super::stamp::Stamp;
-use super::super::warp::{BULK_READS, BULK_WRITES, COPIES, lanes_of};
+use super::super::warp::{BULK_READS, BULK_WRITES, COPIES};
 use super::super::{shared_address, shared_offset, shared_rank};
 use super::ClusterDetector;
 use super::access::by_address;

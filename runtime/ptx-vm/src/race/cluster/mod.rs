@@ -12,6 +12,7 @@ use super::detector::Detector;
 use super::finding::Fault;
 use super::found::{Found, RawFault};
 use super::knowledge::Knowledge;
+use super::lanes::lanes_of;
 use super::mbarrier::Mbarrier;
 use super::observer::{
     Access, At, BarrierArrival, Bulk, CopyAsync, MbarrierArrival, MbarrierOrder, MbarrierWait, Observer, ProxyFence,
@@ -19,7 +20,7 @@ use super::observer::{
 };
 use super::shadow::Shadow;
 use super::shared_offset;
-use super::warp::{Warp, lanes_of};
+use super::warp::Warp;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,12 +3,13 @@
 use super::super::actors::MBARRIERS;
 use super::super::finding::Fault;
 use super::super::judge::Eyes;
+use super::super::lanes::lanes_of;
 use super::super::mbarrier::{Mbarrier, Seen};
 use super::super::observer::{At, BarrierArrival, MbarrierArrival, MbarrierOrder, MbarrierWait, Scope, Space};
 use super::super::pattern::Seen as FenceSeen;
 use super::super::rules::Judge;
 use super::super::stamp::Stamp;
-use super::super::warp::{THREADS, lanes_of};
+use super::super::warp::THREADS;
 use super::super::{shared_address, shared_offset, shared_rank};
 use super::access::by_address;
 use super::{ClusterDetector, Knowledge};
