@@ -1,8 +1,8 @@
 //! The level of vector instructions at which code on a thread runs: the level of the device that it works for.
 //!
 //! Entries that compute for a device do it [for](on) that device. The library's threads take the level over from the
-//! thread whose job they do (`parallel`). Whoever chooses among instructions asks for the [`current`] level, and keeps
-//! nothing of the choice beyond the plan or kernel, which belong to one device.
+//! thread whose job they do (`parallel`). Whoever chooses among instructions asks for the [`current`] level. A choice may be
+//! kept in a plan or kernel only, which belongs to one device.
 
 use std::cell::Cell;
 

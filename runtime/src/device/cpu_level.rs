@@ -1,4 +1,4 @@
-//! Levels of the CPU's vector instructions: which there are, and which this CPU has.
+//! Levels of the CPU's vector instructions: all of them, and those that this CPU has.
 
 use std::fmt;
 use std::sync::LazyLock;

@@ -127,8 +127,8 @@ impl Device {
     /// computer. Tensors of other levels are on other devices: [copy](crate::DeviceTensor::copy_to) them. All handles of one
     /// level are equal; those of the [highest](CpuLevel::highest) are equal to [`cpu`](Self::cpu).
     ///
-    /// Large products of f32s and f64s at the levels [`Baseline`](CpuLevel::Baseline) and [`Neon`](CpuLevel::Neon), and of
-    /// f64s at all, are summed in parts of K whose length depends on the sizes of the caches, too.
+    /// The sizes of the caches decide how K is divided in large products of f64s. At the levels
+    /// [`Baseline`](CpuLevel::Baseline) and [`Neon`](CpuLevel::Neon), this holds for f32s, too.
     ///
     /// # Errors
     /// [`Error::CpuLevel`] for a level that this CPU doesn't have.

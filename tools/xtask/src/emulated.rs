@@ -1,6 +1,6 @@
 //! `cargo xtask test --target aarch64`: the tests of the CPU, built for another instruction set and run by an emulator.
 //!
-//! Debian's packages have the linker and the emulator; rustup has the standard library. What is missing is installed.
+//! Debian's packages have the linker and the emulator; rustup has the standard library. Missing parts are installed.
 //! Nothing of a GPU runs: NVIDIA's compiler is not there, and its tests say that they were skipped.
 
 use std::ffi::OsString;
@@ -99,7 +99,7 @@ impl Target {
         }
     }
 
-    /// Tests of the library for the target. What the dependencies' tests would gain by optimisation, compiling takes.
+    /// Tests of the library for the target. Dependencies are not optimised: compiling would take longer than the tests gain.
     fn cargo(self) -> Vec<&'static str> {
         let words = ["test", "--package", "epilogue", "--target", self.triple(), "--features", "te"];
         let unoptimised = ["--config", "profile.dev.package.ptx-vm.opt-level=0"];

@@ -6,7 +6,7 @@
 //! unpacked into a matrix of floats once for the tile, and multiplied like any B ([`unpack`]). If A is quantised, too,
 //! any number of rows is multiplied as integers, step by step of K ([`integers`]). [`lanes`] are the instructions.
 //!
-//! A group's sum can't overflow if A's elements are below a limit ([`multiply`]), and a finite scale gives the same
+//! A group's sum can't overflow if A's elements are below a limit ([`multiply`]). A finite scale then gives the same
 //! infinities and NaNs as weights would. Otherwise weights are unpacked, however few the rows are.
 
 #[cfg(target_arch = "x86_64")]
