@@ -28,9 +28,15 @@ pub(crate) fn contestants(work: Work) -> Vec<Contestant<'static>> {
             let sample = first(&a.dot(&b).as_standard_layout().into_owned());
             vec![Contestant::here("ndarray", sample, move || _ = black_box(a.dot(&b)))]
         }
-        Work::Product { .. } | Work::Convolution { .. } | Work::MiniLm { .. } | Work::Pairs { .. } => Vec::new(),
-        Work::Pool { .. } | Work::Gather { .. } | Work::GroupNorm { .. } => Vec::new(),
-        Work::CumMax { .. } | Work::CrossEntropy { .. } => Vec::new(),
+        Work::Product { .. }
+        | Work::Convolution { .. }
+        | Work::MiniLm { .. }
+        | Work::Pairs { .. }
+        | Work::Pool { .. }
+        | Work::Gather { .. }
+        | Work::GroupNorm { .. }
+        | Work::CumMax { .. }
+        | Work::CrossEntropy { .. } => Vec::new(),
         Work::ArgMax { shape } => {
             let x = matrix(shape, 0.02);
             let run =

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::slice::from_ref;
+
 use epilogue::te::{self, Axis, DType, Expr, Reducer, TeError, Tensor};
 use epilogue::{Device, ElementType};
 use epilogue_testing::advice::advised;
@@ -138,8 +140,8 @@ fn parts_of_a_scan() {
     let widened = te::compute((1, n), "widened", |[t, i]| given.at((t, i)).cast(f64)).unwrap();
     advised(sums(Some(&copied), &wide, None), "convert it by `.cast(f64)`", sums(Some(&widened), &wide, None));
     advised(sums(None, &flat, None), "give it as many, with the steps first", sums(None, &state, None));
-    let all = |states: &[Tensor]| te::scan_all(&[copied.clone()], &[done.clone()], states, std::slice::from_ref(&x));
-    advised(all(&[]), "give one of each", all(&[state.clone()]));
+    let all = |states: &[Tensor]| te::scan_all(from_ref(&copied), from_ref(&done), states, from_ref(&x));
+    advised(all(&[]), "give one of each", all(from_ref(&state)));
 }
 
 #[test]

@@ -318,7 +318,7 @@ fn check(device: &Device, seed: u64, element: ElementType, steps: usize) -> Resu
         parameters.push(input);
     }
     // Some programs know some of their inputs.
-    let is_known: Vec<bool> = inputs.iter().map(|_| seed % 2 == 0 && program.pick(3) == 0).collect();
+    let is_known: Vec<bool> = inputs.iter().map(|_| seed.is_multiple_of(2) && program.pick(3) == 0).collect();
     let all = || given.inputs().iter().zip(&inputs).zip(&is_known);
     let known = all().filter(|(_, is_known)| **is_known).map(|(given, _)| given);
     let fused = if is_known.contains(&true) { &build(&outputs)?.weights(known).build(device)? } else { &given };
