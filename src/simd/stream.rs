@@ -37,10 +37,25 @@ pub(crate) fn fetch<T, const COUNT: usize>(from: *const T) {
     }
 }
 
+/// Prefetches a line to the first-level cache. It may lie anywhere.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn fetch_near(from: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    // SAFETY: every x86-64 CPU has the instruction, which ignores addresses that can't be read.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) };
+}
+
 /// Other CPUs foresee by themselves.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) const fn fetch<T, const COUNT: usize>(_: *const T) {}
+
+/// Other CPUs foresee by themselves.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) const fn fetch_near(_: *const u8) {}
 
 /// Orders a thread's stores when it is dropped: a thread that is notified afterwards sees them. Every thread with
 /// non-temporal stores must have one.

@@ -3,7 +3,7 @@
 use epilogue::evt::{BroadcastClass, TreeBuilder};
 use epilogue::gemm::{Arithmetic, Builder, Packed, depth, rows};
 use epilogue::prelude::*;
-use epilogue::{Arch, DeviceTensor, Element, ElementType, Error};
+use epilogue::{Arch, CpuLevel, DeviceTensor, Element, ElementType, Error};
 use half::{bf16, f16};
 
 #[epilogue]
@@ -30,12 +30,8 @@ fn numbers(count: usize, seed: u32) -> impl Iterator<Item = f32> {
 
 /// Whether this CPU multiplies all rows from panels.
 fn has_panels() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avx512f")
-        && std::arch::is_x86_feature_detected!("avx512bw")
-        && std::arch::is_x86_feature_detected!("avx512vl");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
+    let level = CpuLevel::highest();
+    level >= CpuLevel::Avx512 || level == CpuLevel::Neon
 }
 
 /// Whether a packed B gives the bits of the plain one.

@@ -2,7 +2,7 @@
 //!
 //! A row of the table applies if none before it does. The limits are measured; those of this CPU are in [`Cpu`].
 
-#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others multiply no words"))]
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others have fewer methods"))]
 
 use crate::ElementType;
 
@@ -36,6 +36,8 @@ pub(super) enum Method {
 pub(super) enum WordType {
     F32,
     F32ByAvx2,
+    #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "AArch64 has them"))]
+    F32ByNeon,
     Bf16,
     /// 8-bit integers.
     SignedByUnsigned,
@@ -102,7 +104,7 @@ const MANY: usize = 96;
 impl Method {
     /// The fastest method.
     pub(super) fn of(case: &MethodCase, cpu: &Cpu) -> Self {
-        use WordType::{Bf16, F32, F32ByAvx2, SignedByUnsigned, UnsignedBySigned};
+        use WordType::{Bf16, F32, F32ByAvx2, F32ByNeon, SignedByUnsigned, UnsignedBySigned};
         let &MethodCase { rows, columns, a, b, words, general, .. } = case;
         let along_k = a.along_k && b.along_k;
         let many = |few: usize| b.along_k && case.is_alone && few < rows && rows < MANY;
@@ -111,7 +113,7 @@ impl Method {
             // words                                    A, B          rows, columns
             Some(words) if case.is_prepacked || case.has_patches => Self::Panels(words),
             Some(Bf16) if many(cpu.most_dots_of_bf16s) => Self::Transposed(Bf16),
-            Some(words @ (F32 | F32ByAvx2)) if many(FEW) => Self::Transposed(words),
+            Some(words @ (F32 | F32ByAvx2 | F32ByNeon)) if many(FEW) => Self::Transposed(words),
             Some(F32) if along_k && rows <= FEW => Self::WordDots(F32),
             Some(words @ (Bf16 | SignedByUnsigned | UnsignedBySigned)) if along_k && rows.min(columns) <= FEW => {
                 Self::WordDots(words)

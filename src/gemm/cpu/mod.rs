@@ -22,7 +22,7 @@ mod machine;
 mod method;
 mod needed;
 mod own;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod packed;
 mod panel;
 mod patches;
@@ -37,14 +37,18 @@ mod slots;
 mod spread;
 mod step;
 mod strip;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod taps;
 #[cfg(test)]
 mod tests;
 mod tile;
 mod weights;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod words;
+#[cfg(target_arch = "aarch64")]
+mod words_neon;
+#[cfg(target_arch = "x86_64")]
+mod words_x86;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -57,7 +61,7 @@ pub(crate) use self::gathered::{gathered, scattered};
 #[cfg(target_arch = "x86_64")]
 use self::kernel::words::multiplies_matrices;
 use self::machine::{Machine, Neighbours};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use self::packed::panels;
 use self::product::{Accumulation, BlockScales, Product, ProductFormat};
 use self::program::{Program, TileReduction};
@@ -123,7 +127,7 @@ pub(crate) struct Operands<'a> {
 ///
 /// # Errors
 /// None.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn panels(_: &DeviceTensor, _: ElementType) -> Result<Option<WholePanels>, Error> {
     Ok(None)
 }

@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use epilogue_runtime::{DeviceTensor, HostAccess};
 
-use super::kernel::words::{
-    Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, PackedFrom, SignedByUnsigned, UnsignedBySigned, Words, pack,
-    panel_words,
-};
+#[cfg(target_arch = "aarch64")]
+use super::kernel::words::F32ByNeon;
+#[cfg(target_arch = "x86_64")]
+use super::kernel::words::{Bf16, F32, F32ByAvx2, SignedByUnsigned, UnsignedBySigned};
+use super::kernel::words::{Contents, Magnitude, PANEL, PackedFrom, Words, pack, panel_words};
 use super::method::{Cpu, WordType};
 use super::tile::Tile;
 use super::view;
-use super::words::DEEP;
+use super::words::{DEEP, with_words};
 use crate::ElementType;
 use crate::gemm::problem::{Error, WholePanels};
 use crate::simd::lines::Lines;
@@ -29,15 +30,8 @@ pub(crate) fn panels(b: &DeviceTensor, a: ElementType) -> Result<Option<WholePan
     let Some(words) = Cpu::this().words(a, b.element_type()) else { return Ok(None) };
     let flipped = a == b.element_type();
     // SAFETY: the tensor is locked, and the CPU multiplies words of this type.
-    let panels = unsafe {
-        match words {
-            WordType::F32 => all::<F32>(b, false),
-            WordType::F32ByAvx2 => all::<F32ByAvx2>(b, false),
-            WordType::Bf16 => all::<Bf16>(b, false),
-            WordType::SignedByUnsigned => all::<SignedByUnsigned>(b, flipped),
-            WordType::UnsignedBySigned => all::<UnsignedBySigned>(b, flipped),
-        }
-    };
+    let panels =
+        unsafe { with_words!(words, W, are_integers => all::<W>(b, are_integers && flipped), else return Ok(None)) };
     drop(access);
     panels.map(Some)
 }

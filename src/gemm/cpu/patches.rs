@@ -11,22 +11,22 @@
 use std::ops::Range;
 
 use epilogue_runtime::DeviceTensor;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use smallvec::SmallVec;
 
 use super::element::{Arithmetic, View};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::kernel::words::{Contents, Panels, WordRows, WordRun, Words, block};
 use super::place::PatchPlace;
 use super::spread::spread_stretches;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::taps::Taps;
 use crate::gemm::problem::patches::Patches;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::lines::Lines;
 
 /// Rows that are gathered at a time.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const HIGH: usize = 64;
 
 /// The images as an operand: where they begin, and how far a group of channels is from the next. Rows of patches are nowhere,
@@ -128,7 +128,7 @@ pub(super) unsafe fn gather<T: Arithmetic>(
 ///
 /// # Safety
 /// As for [`gather`].
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 unsafe fn copy_row(patches: &Patches, view: &View, place: PatchPlace, depth: &Range<usize>, to: &mut [u8]) {
     let size = view.element.size();
@@ -156,7 +156,7 @@ unsafe fn copy_row(patches: &Patches, view: &View, place: PatchPlace, depth: &Ra
 ///
 /// # Safety
 /// As for [`gather`]; the CPU must multiply words of this type.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) unsafe fn by_patches<W: Words>(
     (patches, taps): (&Patches, Option<&Taps>),
     view: &View,

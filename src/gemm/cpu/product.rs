@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::element::{Arithmetic, View};
 use super::kernel::{self, General, Matrix, Written, dots, general, row, transpose};
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use super::method::WordType;
 use super::method::{Cpu, Method, MethodCase, MethodLayout};
 use super::patches::gather;
@@ -101,7 +101,10 @@ pub(super) struct Product<'a> {
     /// Strides: batch, K, N. Nothing reads it if B has codes.
     pub(super) b: View,
     /// B's panels, if they were packed before the run.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others have none"))]
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", target_arch = "aarch64")),
+        allow(dead_code, reason = "others have none")
+    )]
     pub(super) whole_panels: Option<&'a WholePanels>,
     pub(super) format: ProductFormat,
     pub(super) accumulation: Accumulation,
@@ -146,32 +149,33 @@ impl Panels {
 impl WordPanels {
     /// Forgets what has been packed.
     pub(super) fn forget(&mut self) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         self.packed.clear();
     }
 }
 
 /// Panels of words, for the CPUs that multiply words.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others don't"))]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code, reason = "others don't"))]
 #[derive(Debug, Default)]
 pub(super) struct WordPanels {
     pub(super) a: Lines<i32>,
     pub(super) b: Lines<i32>,
     /// Pieces that are packed in `b`, and facts about their elements, by the number of the piece.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(super) packed: Vec<Option<(Packed, kernel::words::Contents)>>,
     /// How pieces lie in `b`.
     pub(super) layout: [usize; 4],
     /// The last word of each row of A, if K ends within it.
     pub(super) last: Vec<i32>,
     /// A tile's sums of integers.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others multiply them as f32s"))]
     pub(super) sums: Vec<i32>,
     /// The sums of a tile's transpose, of whatever type.
     pub(super) turned: Lines<i32>,
 }
 
 /// The source of a packed panel of B.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packed {
     pub(super) address: usize,
@@ -462,7 +466,7 @@ impl Product<'_> {
 }
 
 /// Other CPUs have no instructions for words.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 impl Product<'_> {
     unsafe fn by_words(&self, _: Method, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
         false
@@ -477,7 +481,7 @@ impl Product<'_> {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 impl Cpu {
     fn this() -> Self {
         Self::default()

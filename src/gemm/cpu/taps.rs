@@ -212,7 +212,10 @@ mod tests {
     use epilogue_runtime::{Device, DeviceTensor};
     use proptest::prelude::*;
 
+    #[cfg(target_arch = "x86_64")]
     use super::super::kernel::words::F32;
+    #[cfg(target_arch = "aarch64")]
+    use super::super::kernel::words::F32ByNeon as F32;
     use super::super::patches::{gather, images};
     use super::*;
     use crate::gemm::problem::sliding::{PatchMatrix, Sliding};

@@ -3,25 +3,77 @@
 
 use std::ops::Range;
 
-use half::{bf16, f16};
 use smallvec::SmallVec;
 
+use super::kernel::transpose;
+#[cfg(target_arch = "aarch64")]
+use super::kernel::words::F32ByNeon;
+#[cfg(target_arch = "x86_64")]
+use super::kernel::words::{Bf16, F32, F32ByAvx2, SignedByUnsigned, UnsignedBySigned};
 use super::kernel::words::{
-    AlongK, AlongN, Avx512, Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, PackedFrom, Panels, SignedByUnsigned,
-    UnsignedBySigned, WordRows, WordRun, Words, WordsWork, block, dots, few, few_rows, fewest_widened_columns,
-    has_avx2, magnitude, most_widened_dots, most_widened_rows, multiplies_bf16, multiplies_f32, multiplies_integers,
-    pack, panel_columns, panel_words, widened,
+    Contents, Magnitude, PANEL, PackedFrom, Panels, WordRows, WordRun, Words, block, pack, panel_columns, panel_words,
 };
-use super::kernel::{Matrix, transpose};
-use super::method::{Cpu, FEW, Method, WidenedOperand, WordType};
-use super::patches::{by_patches, sum_of_patch};
+use super::method::{Method, WordType};
+use super::patches::by_patches;
 use super::product::{KEPT_BYTES, Packed, Product, WordPanels};
 use super::taps::Taps;
 use super::tile::Tile;
 use crate::ElementType;
-use crate::exhaustion::{grow, resize};
+use crate::exhaustion::grow;
 use crate::gemm::problem::WholePanels;
-use crate::lane::element::Loaded as _;
+
+/// An expression with the type of some words, and whether these are integers; `else` for words of other CPUs.
+macro_rules! with_words {
+    ($words:expr, $W:ident, $are_integers:ident => $do:expr, else $other:expr) => {{
+        macro_rules! of {
+            ($type:ty, $integers:literal) => {{
+                type $W = $type;
+                let $are_integers: bool = $integers;
+                $do
+            }};
+        }
+        match $words {
+            #[cfg(target_arch = "x86_64")]
+            WordType::F32 => of!(F32, false),
+            #[cfg(target_arch = "x86_64")]
+            WordType::F32ByAvx2 => of!(F32ByAvx2, false),
+            #[cfg(target_arch = "x86_64")]
+            WordType::Bf16 => of!(Bf16, false),
+            #[cfg(target_arch = "x86_64")]
+            WordType::SignedByUnsigned => of!(SignedByUnsigned, true),
+            #[cfg(target_arch = "x86_64")]
+            WordType::UnsignedBySigned => of!(UnsignedBySigned, true),
+            #[cfg(target_arch = "aarch64")]
+            WordType::F32ByNeon => of!(F32ByNeon, false),
+            _ => $other,
+        }
+    }};
+}
+
+/// An expression with the type of words of floats; `else` for others.
+macro_rules! with_float_words {
+    ($words:expr, $W:ident => $do:expr, else $other:expr) => {{
+        macro_rules! of {
+            ($type:ty) => {{
+                type $W = $type;
+                $do
+            }};
+        }
+        match $words {
+            #[cfg(target_arch = "x86_64")]
+            WordType::F32 => of!(F32),
+            #[cfg(target_arch = "x86_64")]
+            WordType::F32ByAvx2 => of!(F32ByAvx2),
+            #[cfg(target_arch = "x86_64")]
+            WordType::Bf16 => of!(Bf16),
+            #[cfg(target_arch = "aarch64")]
+            WordType::F32ByNeon => of!(F32ByNeon),
+            _ => $other,
+        }
+    }};
+}
+
+pub(super) use with_words;
 
 /// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
 pub(super) const DEEP: usize = 512;
@@ -29,14 +81,6 @@ pub(super) const DEEP: usize = 512;
 const KEPT: usize = KEPT_BYTES / size_of::<i32>();
 /// Rows whose places need no memory of their own.
 const HIGH: usize = 64;
-/// The most rows of bf16s for which dot products are faster where a CPU multiplies tiles: 4×3072×768 bf16s take 0.29 ms as dot
-/// products and 0.42 by tiles, 8×3072×768 0.51 and 0.42 (one core of a Xeon with AMX).
-const FEW_BESIDE_TILES: usize = 5;
-/// Elements of f32 rows that are multiplied at a time as dot products: they, and those of as many columns, stay in a first-level cache
-/// of 32 KiB.
-const NEAR_DOTS: usize = 384 * FEW;
-/// Elements along K whose products fit in 32 bits: half of 2^31 / (255 · 128).
-const EXACT: usize = 1 << 15;
 
 impl Product<'_> {
     /// Multiplies floats over a range of K. `false` if the method is another, or if a number that it takes for 0 may be in it or
@@ -52,184 +96,28 @@ impl Product<'_> {
         memory: &mut WordPanels,
         to: &mut [f32],
     ) -> bool {
-        // SAFETY: the CPU multiplies words of this type, or has the instructions to widen; the caller's promise.
+        // SAFETY: the CPU multiplies words of this type; the caller's promise.
         unsafe {
             match method {
-                Method::WordDots(WordType::F32) => self.dots_of_f32s(tile, depth, to),
-                Method::WordDots(_) | Method::PairedRows => return self.dots_of_bf16s(method, tile, &depth, to),
-                Method::Transposed(WordType::F32) => return self.transposed::<F32>(tile, depth, memory, to),
-                Method::Transposed(WordType::F32ByAvx2) => {
-                    return self.transposed::<F32ByAvx2>(tile, depth, memory, to);
+                Method::Transposed(words) => {
+                    with_float_words!(words, W => self.transposed::<W>(tile, depth, memory, to), else false)
                 }
-                Method::Transposed(_) => return self.transposed::<Bf16>(tile, depth, memory, to),
-                Method::Panels(WordType::F32) => return self.all_panels::<F32>(tile, depth, false, memory, to),
-                Method::Panels(WordType::F32ByAvx2) => {
-                    return self.all_panels::<F32ByAvx2>(tile, depth, false, memory, to);
+                Method::Panels(words) => {
+                    with_float_words!(words, W => self.all_panels::<W>(tile, depth, false, memory, to), else false)
                 }
-                Method::Panels(_) => return self.all_panels::<Bf16>(tile, depth, false, memory, to),
-                Method::WidenedRows => self.widened_rows(tile, &depth, memory, to),
-                Method::WidenedDots(widened) => self.widened_dots(widened, tile, &depth, memory, to),
-                Method::Row | Method::Dots | Method::ByRows | Method::ByColumns => return false,
+                Method::Row | Method::Dots | Method::ByRows | Method::ByColumns => false,
+                _ => self.by_other_words(method, tile, &depth, memory, to),
             }
         }
-        true
-    }
-
-    unsafe fn dots_of_f32s(&self, tile: &Tile, depth: Range<usize>, to: &mut [f32]) {
-        let (m, n) = (tile.rows.len(), tile.columns.len());
-        to.fill(0.0);
-        // Parts are nearly of the same length.
-        let times = (m * depth.len()).div_ceil(NEAR_DOTS).max(1);
-        for part in parts(depth.clone(), depth.len().div_ceil(times).next_multiple_of(PANEL).max(PANEL)) {
-            // SAFETY: the caller's promise.
-            unsafe { dots::<F32>([m, n, part.len()], self.sources(tile, part.start), false, to, n) };
-        }
-    }
-
-    unsafe fn dots_of_bf16s(&self, method: Method, tile: &Tile, depth: &Range<usize>, to: &mut [f32]) -> bool {
-        let (extents, (a, b)) = ([tile.rows.len(), tile.columns.len(), depth.len()], self.sources(tile, depth.start));
-        let [m, n, k] = extents;
-        to.fill(0.0);
-        // SAFETY: the caller's promise.
-        unsafe {
-            let of_a = magnitude(&rows(a, m), 0, k);
-            let of_b = match method {
-                Method::PairedRows => few(extents, (a, b), to, n),
-                _ => dots::<Bf16>(extents, (a, b), false, to, n),
-            };
-            of_a.has_normal_products(of_b)
-        }
-    }
-
-    unsafe fn widened_rows(&self, tile: &Tile, depth: &Range<usize>, memory: &mut WordPanels, to: &mut [f32]) {
-        let extents = [tile.rows.len(), tile.columns.len(), depth.len()];
-        let (a, b) = self.sources(tile, depth.start);
-        let multiply = match self.b.element {
-            ElementType::F32 => widened::<f32, AlongN>,
-            ElementType::BF16 => widened::<bf16, AlongN>,
-            _ => widened::<f16, AlongN>,
-        };
-        // SAFETY: the caller's promise.
-        unsafe {
-            let rows = if (self.a.element, a.along, a.across % 4) == (ElementType::F32, 4, 0) {
-                Matrix { pointer: a.pointer.cast(), row: a.across / 4, column: 1 }
-            } else {
-                as_f32s(a, self.a.element, [extents[0], extents[2]], memory)
-            };
-            multiply(extents, (rows, b), to, [extents[1], 1]);
-        }
-    }
-
-    unsafe fn widened_dots(
-        &self,
-        operand: WidenedOperand,
-        tile: &Tile,
-        depth: &Range<usize>,
-        memory: &mut WordPanels,
-        to: &mut [f32],
-    ) {
-        let [m, n, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
-        let (a, b) = self.sources(tile, depth.start);
-        // For each operand: its type, how many rows or columns it has, and their distance in the product.
-        let [of_a, of_b] = [(a, self.a.element, m, n), (b, self.b.element, n, 1)];
-        let [(few, element, rows, down), (many, of_many, columns, across)] =
-            if operand == WidenedOperand::B { [of_a, of_b] } else { [of_b, of_a] };
-        let multiply = if of_many == ElementType::BF16 { widened::<bf16, AlongK> } else { widened::<f16, AlongK> };
-        // SAFETY: the caller's promise.
-        unsafe {
-            let few = as_f32s(few, element, [rows, k], memory);
-            multiply([rows, columns, k], (few, many), to, [down, across]);
-        }
-    }
-
-    /// Adds products of 8-bit integers, over a range of K, to the exact sums `to`. `false` if this CPU has no
-    /// instructions for it; then nothing has been added.
-    ///
-    /// # Safety
-    /// The conditions of [`Product::tile`].
-    pub(super) unsafe fn integers_by_words(
-        &self,
-        tile: &Tile,
-        depth: Range<usize>,
-        memory: &mut WordPanels,
-        to: &mut [f64],
-    ) -> bool {
-        for depth in parts(depth, EXACT) {
-            let method = Method::of(&self.case(tile, &depth), &Cpu::this());
-            // SAFETY: the CPU multiplies words of this type; the caller's promise.
-            unsafe {
-                match method {
-                    Method::WordDots(WordType::SignedByUnsigned) | Method::Panels(WordType::SignedByUnsigned) => {
-                        self.exact_by_words::<SignedByUnsigned>(method, tile, depth, -128, memory, to);
-                    }
-                    Method::WordDots(_) | Method::Panels(_) => {
-                        self.exact_by_words::<UnsignedBySigned>(method, tile, depth, 128, memory, to);
-                    }
-                    _ => return false,
-                }
-            }
-        }
-        true
     }
 
     /// Whether B's integers have A's signedness and must be flipped: the instruction multiplies a signed by an unsigned
     /// integer.
-    fn is_flipped(&self) -> bool {
+    pub(super) fn is_flipped(&self) -> bool {
         matches!(
             (self.a.element, self.b.element),
             (ElementType::I8, ElementType::I8) | (ElementType::U8, ElementType::U8)
         )
-    }
-
-    /// Adds products of integers that 32 bits hold. If B's are flipped, each of them is off by 128: A's sums times
-    /// `correction` are added.
-    unsafe fn exact_by_words<W: Avx512<Sum = i32>>(
-        &self,
-        method: Method,
-        tile: &Tile,
-        depth: Range<usize>,
-        correction: i64,
-        memory: &mut WordPanels,
-        to: &mut [f64],
-    ) {
-        let (m, n, flipped) = (tile.rows.len(), tile.columns.len(), self.is_flipped());
-        let mut sums = std::mem::take(&mut memory.sums);
-        resize(&mut sums, to.len(), 0);
-        // SAFETY: the caller's promise.
-        unsafe {
-            if matches!(method, Method::WordDots(_)) {
-                sums.fill(0);
-                dots::<W>([m, n, depth.len()], self.sources(tile, depth.start), flipped, &mut sums, n);
-            } else {
-                self.all_panels::<W>(tile, depth.clone(), flipped, memory, &mut sums);
-            }
-            for (i, (to, sums)) in to.chunks_exact_mut(n.max(1)).zip(sums.chunks_exact(n.max(1))).enumerate() {
-                let off = if flipped { correction * self.sum_of_row(tile, i, depth.clone()) } else { 0 };
-                W::compiled_for(Exact { sums, off, to });
-            }
-        }
-        memory.sums = sums;
-    }
-
-    /// The sum of integers of a row of A's.
-    unsafe fn sum_of_row(&self, tile: &Tile, row: usize, depth: Range<usize>) -> i64 {
-        if let Some(patches) = self.patches {
-            // SAFETY: the caller's promise.
-            return unsafe { sum_of_patch(patches, &self.images(tile), tile.rows.start + row, depth) };
-        }
-        let [_, down, along] = self.a.strides;
-        let from = self.a_from(tile, depth.start).wrapping_offset(row as isize * down);
-        let signed = self.a.element == ElementType::I8;
-        let number = |byte: u8| if signed { i32::from(byte as i8) } else { i32::from(byte) };
-        // At most 2^15 of them.
-        i64::from(if along == 1 {
-            // SAFETY: the caller's promise.
-            let row = unsafe { std::slice::from_raw_parts(from, depth.len()) };
-            row.iter().map(|byte| number(*byte)).sum::<i32>()
-        } else {
-            // SAFETY: the caller's promise.
-            (0..depth.len()).map(|k| number(unsafe { from.wrapping_offset(k as isize * along).read() })).sum()
-        })
     }
 
     /// Whether all columns of a tile were packed before the run.
@@ -237,18 +125,14 @@ impl Product<'_> {
         fn has<W: Words>(panels: &WholePanels, tile: &Tile, depth: &Range<usize>, flipped: bool) -> bool {
             parts(depth.clone(), DEEP).all(|part| panels.of::<W>(tile, &part, flipped).is_some())
         }
-        self.whole_panels.is_some_and(|panels| match words {
-            WordType::F32 => has::<F32>(panels, tile, depth, false),
-            WordType::F32ByAvx2 => has::<F32ByAvx2>(panels, tile, depth, false),
-            WordType::Bf16 => has::<Bf16>(panels, tile, depth, false),
-            WordType::SignedByUnsigned => has::<SignedByUnsigned>(panels, tile, depth, self.is_flipped()),
-            WordType::UnsignedBySigned => has::<UnsignedBySigned>(panels, tile, depth, self.is_flipped()),
+        self.whole_panels.is_some_and(|panels| {
+            with_words!(words, W, are_integers => has::<W>(panels, tile, depth, are_integers && self.is_flipped()), else false)
         })
     }
 
     /// Multiplies over a range of K, one part after another. `false` if a subnormal number may be in it or come of it; then `to`
     /// is unspecified.
-    unsafe fn all_panels<W: Words>(
+    pub(super) unsafe fn all_panels<W: Words>(
         &self,
         tile: &Tile,
         depth: Range<usize>,
@@ -359,7 +243,7 @@ impl Product<'_> {
     }
 
     /// The tile's rows of A and columns of B, from index `k` on.
-    fn sources(&self, tile: &Tile, k: usize) -> (PackedFrom, PackedFrom) {
+    pub(super) fn sources(&self, tile: &Tile, k: usize) -> (PackedFrom, PackedFrom) {
         let source = |pointer: *const u8, along: isize, across: isize, element: ElementType| {
             let size = element.size() as isize;
             PackedFrom { pointer, along: along * size, across: across * size }
@@ -369,56 +253,6 @@ impl Product<'_> {
             source(self.a_from(tile, k), a_along, a_down, self.a.element),
             source(self.b_from(tile, k, 0), b_along, b_across, self.b.element),
         )
-    }
-}
-
-/// Rows of elements as f32s, in memory for them.
-///
-/// # Safety
-/// There must be these rows of `k` elements, which nobody writes meanwhile.
-unsafe fn as_f32s(of: PackedFrom, element: ElementType, [rows, k]: [usize; 2], memory: &mut WordPanels) -> Matrix<f32> {
-    memory.a.grow(rows * k);
-    let to: &mut [f32] = bytemuck::cast_slice_mut(&mut memory.a[..rows * k]);
-    for (i, to) in to.chunks_exact_mut(k.max(1)).enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { f32::load(element, of.at(0, i), of.along / element.size() as isize, to) };
-    }
-    Matrix { pointer: to.as_ptr(), row: k as isize, column: 1 }
-}
-
-impl Cpu {
-    /// This CPU at the thread's level.
-    pub(super) fn this() -> Self {
-        let has_avx2 = has_avx2();
-        Self {
-            f32s: if multiplies_f32() { Some(WordType::F32) } else { has_avx2.then_some(WordType::F32ByAvx2) },
-            bf16s: multiplies_bf16(),
-            integers: multiplies_integers(),
-            most_dots_of_bf16s: if Bf16::tiles().is_some() { FEW_BESIDE_TILES } else { FEW },
-            most_paired_rows: few_rows(),
-            most_widened_f32s: if has_avx2 { most_widened_rows(true) } else { 0 },
-            most_widened_halves: if has_avx2 { most_widened_rows(false) } else { 0 },
-            fewest_widened_columns: fewest_widened_columns(),
-            most_widened_dots: if has_avx2 { most_widened_dots() } else { 0 },
-        }
-    }
-}
-
-/// Adds integers, each and a number of the whole row, to exact sums.
-struct Exact<'a> {
-    sums: &'a [i32],
-    off: i64,
-    to: &'a mut [f64],
-}
-
-impl WordsWork for Exact<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run(self) {
-        // All are integers below 2^53.
-        let off = self.off as f64;
-        self.to.iter_mut().zip(self.sums).for_each(|(to, &sum)| *to += f64::from(sum) + off);
     }
 }
 
@@ -520,13 +354,13 @@ unsafe fn in_place<W: Words>(
 }
 
 /// A range of K in parts of this many elements; the last may have fewer.
-fn parts(depth: Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn parts(depth: Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>> {
     let end = depth.end;
     depth.step_by(step).map(move |first| first..end.min(first + step))
 }
 
 /// Where rows begin.
-fn rows(of: PackedFrom, count: usize) -> SmallVec<[*const u8; HIGH]> {
+pub(super) fn rows(of: PackedFrom, count: usize) -> SmallVec<[*const u8; HIGH]> {
     (0..count).map(|row| of.at(0, row)).collect()
 }
 

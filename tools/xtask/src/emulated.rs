@@ -4,10 +4,12 @@
 //! Nothing of a GPU runs: NVIDIA's compiler is not there, and its tests say that they were skipped.
 
 use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
+use crate::machine_loops::{MachineLoop, loops};
 use crate::say::say;
-use crate::workspace::{Failure, root};
+use crate::workspace::{Failure, cargo, root};
 
 /// An instruction set that tests are built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -99,6 +101,34 @@ impl Target {
         }
     }
 
+    /// Checks the machine code of the library: its product of f32s has 24 multiply-adds in at most 30 instructions, without
+    /// the stack.
+    pub(crate) fn check_code(self) -> Result<(), Failure> {
+        let Self::Aarch64 = self;
+        // The disassembler takes the place of the emulator: cargo runs it with the program.
+        let mut command = cargo(&self.cargo());
+        command.args(["--lib", "--quiet"]).envs(self.environment("max"));
+        command.env(self.variable("RUNNER"), "aarch64-linux-gnu-objdump --disassemble --no-show-raw-insn");
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().ok_or("the disassembler has no output")?;
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let dense: Vec<_> = loops(lines, "fmla", 400).into_iter().filter(|found| found.counted >= 24).collect();
+        if !child.wait()?.success() {
+            return Err("the library could not be disassembled".into());
+        }
+        let best = dense.iter().filter(|found| !found.spills && 24 * found.instructions <= 30 * found.counted);
+        let Some(MachineLoop { start, instructions, counted, .. }) = best.max_by_key(|found| found.counted) else {
+            return Err(format!("no loop has 24 fmla in 30 instructions; there are {dense:?}").into());
+        };
+        say!("the product of f32s: {counted} fmla in {instructions} instructions, at {start:#x}");
+        Ok(())
+    }
+
+    /// A variable of cargo's for the target.
+    fn variable(self, name: &str) -> String {
+        format!("CARGO_TARGET_{}_{name}", self.triple().to_uppercase().replace('-', "_"))
+    }
+
     /// Tests of the library for the target. Dependencies are not optimised: compiling would take longer than the tests gain.
     fn cargo(self) -> Vec<&'static str> {
         let words = ["test", "--package", "epilogue", "--target", self.triple(), "--features", "te"];
@@ -108,11 +138,10 @@ impl Target {
 
     /// The environment in which cargo builds for the target, and runs programs on a CPU of the emulator.
     pub(crate) fn environment(self, cpu: &str) -> Vec<(String, OsString)> {
-        let prefix = format!("CARGO_TARGET_{}", self.triple().to_uppercase().replace('-', "_"));
         let [(_, linker), (_, emulator)] = self.packages();
         vec![
-            (format!("{prefix}_LINKER"), linker.into()),
-            (format!("{prefix}_RUNNER"), format!("{emulator} -cpu {cpu} -L /usr/aarch64-linux-gnu").into()),
+            (self.variable("LINKER"), linker.into()),
+            (self.variable("RUNNER"), format!("{emulator} -cpu {cpu} -L /usr/aarch64-linux-gnu").into()),
             // NVIDIA's libraries for the computer that builds are none for the target.
             ("EPILOGUE_TOOLS".into(), root().join("target/no-tools").into_os_string()),
         ]

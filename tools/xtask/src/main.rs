@@ -5,6 +5,7 @@
 mod bundle;
 mod counts;
 mod emulated;
+mod machine_loops;
 mod messages;
 mod outside;
 mod parts;

@@ -156,6 +156,7 @@ fn on(target: Target, options: &Options) -> Result<(), Failure> {
     };
     let runs = target.runs();
     parts.time("build", || cargo(&target.build(), runs[0].cpu))?;
+    parts.time("machine code", || target.check_code())?;
     let (mut passed, mut ignored) = (0, 0);
     for Run { cpu, what, arguments } in &runs {
         let counts = parts.time(&format!("tests on {cpu} ({what})"), || cargo(arguments, cpu))?;

@@ -16,7 +16,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 mod transpose;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) mod words;
 
 pub(super) use self::dots::dots;

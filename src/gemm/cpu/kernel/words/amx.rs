@@ -19,9 +19,11 @@ use std::arch::x86_64::{
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::avx512::mask;
 use super::operands::{Panels, WordRows};
-use super::pack::{Least, Magnitude, VECTORS_OF_TILES as WIDE, transpose};
-use super::{LANES, Words, WordsWork, mask};
+use super::pack::{Magnitude, VECTORS_OF_TILES as WIDE};
+use super::pack_avx512::{Least, transpose};
+use super::{LANES, TileDot, Words, WordsWork};
 
 /// Lines of a tile: rows of A, words of K of B.
 const LINES: usize = 16;
@@ -33,17 +35,9 @@ const HIGH: usize = 2;
 /// Steps of 16 words along K that are copied at a time.
 const DEEP: usize = 16;
 
-/// The instruction that multiplies two tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::gemm::cpu) enum Dot {
-    Bf16,
-    SignedByUnsigned,
-    UnsignedBySigned,
-}
-
 /// A [`block`](super::block()) with checked extents.
 pub(super) struct Block<'a, W: Words> {
-    pub(super) dot: Dot,
+    pub(super) dot: TileDot,
     pub(super) columns: usize,
     pub(super) a: &'a [WordRows<'a>],
     pub(super) b: Panels<'a>,
@@ -407,13 +401,13 @@ unsafe fn release() {
 /// Multiplies tiles of rows by tiles of columns, along `steps` of 16 words. The products are stored as tiles of `to`,
 /// or added if `adds`. Its lines are that many bytes apart.
 #[inline(always)]
-unsafe fn multiply(dot: Dot, shape: [usize; 2], steps: usize, (a, b): (Tiles, Tiles), to: (*mut u8, isize, bool)) {
+unsafe fn multiply(dot: TileDot, shape: [usize; 2], steps: usize, (a, b): (Tiles, Tiles), to: (*mut u8, isize, bool)) {
     // SAFETY: the caller's promise: tiles may be read and written there.
     unsafe {
         match dot {
-            Dot::Bf16 => bf16s(shape, steps, a, b, to),
-            Dot::SignedByUnsigned => signed_by_unsigned(shape, steps, a, b, to),
-            Dot::UnsignedBySigned => unsigned_by_signed(shape, steps, a, b, to),
+            TileDot::Bf16 => bf16s(shape, steps, a, b, to),
+            TileDot::SignedByUnsigned => signed_by_unsigned(shape, steps, a, b, to),
+            TileDot::UnsignedBySigned => unsigned_by_signed(shape, steps, a, b, to),
         }
     }
 }

@@ -6,9 +6,10 @@ use std::arch::x86_64::{
 };
 
 use super::super::Matrix;
-use super::super::transpose::avx::block as transpose;
-use super::pack::{Contents, Magnitude, PackedFrom};
-use super::{LANES, Words, WordsWork, amx};
+use super::super::transpose::avx;
+use super::pack::{Contents, PackedFrom};
+use super::pack_f32::{TransposedSquares, pack_f32};
+use super::{LANES, TileDot, Words, WordsWork};
 
 /// Lanes of a vector of f32s.
 const HALF: usize = LANES / 2;
@@ -24,7 +25,7 @@ impl Words for F32ByAvx2 {
     const ELEMENTS: usize = 1;
     const DROPS_SUBNORMALS: bool = false;
     const VECTORS: usize = 1;
-    const AMX: Option<amx::Dot> = None;
+    const AMX: Option<TileDot> = None;
 
     #[target_feature(enable = "avx2,fma")]
     unsafe fn compiled_for<W: WordsWork>(work: W) -> W::Output {
@@ -35,7 +36,7 @@ impl Words for F32ByAvx2 {
     #[inline(always)]
     unsafe fn pack(from: PackedFrom, [depth, columns]: [usize; 2], _: bool, to: &mut [i32]) -> Contents {
         // SAFETY: the caller's promise.
-        unsafe { Self::compiled_for(Pack { from, depth, columns, to: bytemuck::cast_slice_mut(to) }) }
+        unsafe { pack_f32::<Self>(from, [depth, columns], to) }
     }
 
     #[inline(always)]
@@ -110,75 +111,12 @@ unsafe fn masks(count: usize) -> [__m256i; 2] {
     }
 }
 
-/// Writes [panels](super::pack), of one vector each.
-struct Pack<'a> {
-    from: PackedFrom,
-    depth: usize,
-    columns: usize,
-    to: &'a mut [f32],
-}
-
-impl WordsWork for Pack<'_> {
-    type Output = Contents;
+impl TransposedSquares for F32ByAvx2 {
+    const SIDE: usize = HALF;
 
     #[inline(always)]
-    unsafe fn run(mut self) -> Contents {
-        // In the order of memory: words of some rows, or of some columns, at a time.
-        let by_rows = self.is_by_rows();
-        let (rows, panels) = (self.depth.div_ceil(HALF), self.columns.div_ceil(LANES));
-        let (outer, inner) = if by_rows { (rows, panels) } else { (panels, rows) };
-        let mut greatest = 0;
-        for i in 0..outer {
-            for j in 0..inner {
-                let (row, panel) = if by_rows { (i, j) } else { (j, i) };
-                // SAFETY: the caller's promise.
-                greatest = greatest.max(unsafe { self.cell(row * HALF, panel * LANES) });
-            }
-        }
-        Contents { least: Magnitude::NONE, are_finite: greatest < f32::INFINITY.to_bits() }
-    }
-}
-
-impl Pack<'_> {
-    /// Whether words of neighbouring columns are neighbours in memory.
-    #[inline(always)]
-    const fn is_by_rows(&self) -> bool {
-        self.from.across == size_of::<f32>() as isize
-    }
-
-    /// Writes at most eight words of sixteen columns, and 0 for columns that there aren't; gives the greatest magnitude's bits.
-    #[inline(always)]
-    unsafe fn cell(&mut self, k: usize, column: usize) -> u32 {
-        let by_rows = self.is_by_rows();
-        let Self { from, depth, columns, .. } = *self;
-        let (deep, wide) = ((depth - k).min(HALF), (columns - column).min(LANES));
-        let to = &mut self.to[column * depth + k * LANES..][..deep * LANES];
-        // SAFETY: the caller's promise: there are these elements.
-        unsafe {
-            if by_rows {
-                for (i, to) in to.chunks_exact_mut(LANES).enumerate() {
-                    let row = from.at(k + i, column);
-                    if wide == LANES {
-                        row.copy_to_nonoverlapping(to.as_mut_ptr().cast(), size_of::<f32>() * LANES);
-                    } else {
-                        row.copy_to_nonoverlapping(to.as_mut_ptr().cast(), size_of::<f32>() * wide);
-                        to[wide..].fill(0.0);
-                    }
-                }
-            } else if from.along == size_of::<f32>() as isize && [deep, wide] == [HALF, LANES] {
-                let across = from.across / size_of::<f32>() as isize;
-                for half in [0, HALF] {
-                    let pointer = from.at(k, column + half).cast();
-                    transpose(Matrix { pointer, row: 1, column: across }, to.as_mut_ptr().add(half), LANES);
-                }
-            } else {
-                for (i, to) in to.chunks_exact_mut(LANES).enumerate() {
-                    for (j, to) in to.iter_mut().enumerate() {
-                        *to = if j < wide { from.at(k + i, column + j).cast::<f32>().read_unaligned() } else { 0.0 };
-                    }
-                }
-            }
-        }
-        to.iter().fold(0, |greatest, x| greatest.max(x.abs().to_bits()))
+    unsafe fn square(from: Matrix<f32>, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { avx::block(from, to, LANES) };
     }
 }

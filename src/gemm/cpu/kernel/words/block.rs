@@ -1,13 +1,14 @@
 //! A block of the product, of panels of B's words.
 
-use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 use std::marker::PhantomData;
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
 use super::amx;
 use super::operands::{Of, Panels, ROWS, WordRows, WordRun};
 use super::pack::{Magnitude, VECTORS};
 use super::{LANES, Words, WordsWork};
+use crate::simd::stream;
 
 /// Words along K between two tests of a loop: counting them takes multiplications' places. (One core of a Xeon, 1024×1024×1024
 /// f32s: 14.6 ms in place of 16.3.)
@@ -50,6 +51,7 @@ pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
     let to = to.as_mut_ptr();
     // SAFETY: the caller's promise, and what was tested.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         if let Some(dot) = W::tiles() {
             let runs = || a.iter().flat_map(|a| a.runs);
             let first = runs().map(|run| run.first).min().unwrap_or(0);
@@ -215,7 +217,14 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
         unsafe {
             // (They stay in registers so.)
             let mut sums = self.of;
-            let (mut at, first) = (run.offset, b);
+            let mut at = run.offset;
+            let mut run = *run;
+            if (FROM, TO) == (0, HIGH) && word == 4 {
+                let done = W::add_run::<HIGH, WIDE, OF>(&mut sums, &self.starts, at, b, run.length);
+                (at, b) = (at.wrapping_add(4 * done.cast_signed()), b.add(done * OF * LANES));
+                (run.length, run.offset) = (run.length - done, at);
+            }
+            let first = b;
             if TO - FROM + 1 >= HIGH && word == 4 && !fetched.is_b && fetched.next.is_empty() {
                 self.along::<FROM, TO>(&mut sums, at, b, run.length);
                 self.of = sums;
@@ -225,7 +234,7 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
                 if number.is_multiple_of(LANES) {
                     let at = run.offset.wrapping_add(number.cast_signed().wrapping_mul(word));
                     for start in fetched.next {
-                        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_offset(at).cast());
+                        stream::fetch_near(start.wrapping_offset(at));
                     }
                 }
             };
@@ -236,7 +245,7 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
                     for i in 0..UNROLLED {
                         for j in 0..WIDE {
                             let at = first.wrapping_add(AHEAD + ((number + i) * OF + j) * LANES);
-                            _mm_prefetch::<_MM_HINT_T1>(at.cast());
+                            stream::fetch::<i32, 1>(at);
                         }
                     }
                 }

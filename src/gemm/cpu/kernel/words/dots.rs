@@ -8,7 +8,8 @@ use std::arch::x86_64::{
 use std::marker::PhantomData;
 
 use super::block::add;
-use super::pack::{Least, Magnitude, PackedFrom};
+use super::pack::{Magnitude, PackedFrom};
+use super::pack_avx512::Least;
 use super::{Avx512, LANES, WordsWork};
 
 /// Rows and columns at a time: their sums, a word of each column and one of a row fill 29 of the 32 registers.

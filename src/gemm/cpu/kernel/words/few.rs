@@ -8,7 +8,8 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::block::add;
-use super::pack::{Least, Magnitude, PackedFrom};
+use super::pack::{Magnitude, PackedFrom};
+use super::pack_avx512::Least;
 use super::steps::{ahead, shares};
 use super::{Avx512 as _, Bf16, LANES, Words as _, WordsWork};
 

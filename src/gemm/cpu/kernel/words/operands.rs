@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Words;
-use super::pack::{Magnitude, magnitude};
+use super::pack::Magnitude;
 
 /// Rows at a time: their sums, a word of a panel's columns and one of a row fill 29 of the 32 registers (of AVX2: 15 of 16).
 pub(in crate::gemm::cpu) const ROWS: usize = 6;
@@ -95,7 +95,7 @@ impl<'a> WordRows<'a> {
                 Of::From(first) => &self.starts[first..],
             };
             // SAFETY: the caller's promise.
-            unsafe { magnitude(starts, run.offset, run.length * W::ELEMENTS) }
+            unsafe { W::magnitude(starts, run.offset, run.length * W::ELEMENTS) }
         };
         self.runs.iter().map(of_run).min().unwrap_or(Magnitude::NONE)
     }
