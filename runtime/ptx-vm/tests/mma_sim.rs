@@ -99,29 +99,32 @@ impl Scaled {
     fn differing(&self) -> usize {
         let [a, b, c, d] = &self.lines;
         let mut registers = [[0u32; LANES]; 10];
-        let (mut of_a, mut of_b) = ([0u32; LANES], [0u32; LANES]);
-        for lane in 0..LANES {
-            for part in 0..4 {
-                for register in 0..4 {
-                    let at = a_element(16, 4, lane, register, part);
-                    registers[register][lane] |= a[at.row * 32 + at.column] << (8 * part);
-                }
-                for register in 0..2 {
-                    let at = b_element(4, lane, register, part);
-                    registers[4 + register][lane] |= b[at.column * 32 + at.row] << (8 * part);
-                }
-            }
-            for register in 0..4 {
-                let at = c_element(lane, register);
-                registers[6 + register][lane] = c[at.row * 8 + at.column];
-            }
-            // Of each quad: the first two lanes have A's scales of two rows, the first lane has B's of a column.
-            for i in 0..self.vector {
-                let row = lane / 4 + lane % 2 * 8;
-                of_a[lane] |= self.scales[0][row * self.vector + i] << (8 * i);
-                of_b[lane] |= self.scales[1][lane / 4 * self.vector + i] << (8 * i);
+        for (register, lanes) in registers.iter_mut().enumerate() {
+            for (lane, word) in lanes.iter_mut().enumerate() {
+                let byte = |part: usize| match register {
+                    0..4 => {
+                        let at = a_element(16, 4, lane, register, part);
+                        a[at.row * 32 + at.column]
+                    }
+                    _ => {
+                        let at = b_element(4, lane, register - 4, part);
+                        b[at.column * 32 + at.row]
+                    }
+                };
+                *word = if register < 6 {
+                    (0..4).fold(0, |word, part| word | byte(part) << (8 * part))
+                } else {
+                    let at = c_element(lane, register - 6);
+                    c[at.row * 8 + at.column]
+                };
             }
         }
+        // Of each quad: the first two lanes have A's scales of two rows, the first lane has B's of a column.
+        let word = |scales: &[u32], place: usize| {
+            (0..self.vector).fold(0, |word, i| word | scales[place * self.vector + i] << (8 * i))
+        };
+        let of_a: [u32; LANES] = std::array::from_fn(|lane| word(&self.scales[0], lane / 4 + lane % 2 * 8));
+        let of_b: [u32; LANES] = std::array::from_fn(|lane| word(&self.scales[1], lane / 4));
         let source = |words| ScaleSource { words, byte: 0, thread: 0 };
         let mut found = [[0u32; LANES]; 4];
         let exact = Arithmetic::Exact(Generation::BlackwellRtx);

@@ -57,6 +57,9 @@ pub struct ScaleSource<'a> {
     pub thread: u32,
 }
 
+/// The scales of a row: eight times the significand, and the exponent, of each; `None` for NaN.
+type Scales = [Option<(i64, i32)>; 4];
+
 impl ScaledMma {
     /// `.kind::mxf8f6f4`: floats of 8, 6 and 4 bits, each in a byte.
     ///
@@ -152,8 +155,8 @@ impl ScaledMma {
         matrix
     }
 
-    /// The scales of a row: significand and exponent of each; `None` for NaN.
-    fn scales(&self, source: ScaleSource<'_>, lane: usize) -> [Option<(i64, i32)>; 4] {
+    /// The scales of a row.
+    fn scales(&self, source: ScaleSource<'_>, lane: usize) -> Scales {
         let word = source.words[lane % LANES];
         std::array::from_fn(|i| {
             let byte = if i < self.vector { word >> (8 * ((source.byte as usize + i) % 4)) & 0xff } else { 0 };
@@ -168,13 +171,7 @@ impl ScaledMma {
         })
     }
 
-    fn chain(
-        &self,
-        row: &[u32],
-        column: &[u32],
-        (of_a, of_b): ([Option<(i64, i32)>; 4], [Option<(i64, i32)>; 4]),
-        addend: u32,
-    ) -> u32 {
+    fn chain(&self, row: &[u32], column: &[u32], (of_a, of_b): (Scales, Scales), addend: u32) -> u32 {
         let value = |scale: Option<(i64, i32)>| {
             scale.map_or(f64::NAN, |(significand, exponent)| significand as f64 / 8.0 * 2f64.powi(exponent))
         };
@@ -187,13 +184,7 @@ impl ScaledMma {
         if sum.is_nan() { format::F32.canonical_nan() as u32 } else { (sum as f32).to_bits() }
     }
 
-    fn by_exponents(
-        &self,
-        row: &[u32],
-        column: &[u32],
-        (of_a, of_b): ([Option<(i64, i32)>; 4], [Option<(i64, i32)>; 4]),
-        addend: u32,
-    ) -> u32 {
+    fn by_exponents(&self, row: &[u32], column: &[u32], (of_a, of_b): (Scales, Scales), addend: u32) -> u32 {
         let (Some((_, of_a)), Some((_, of_b))) = (of_a[0], of_b[0]) else {
             return format::F32.canonical_nan() as u32;
         };
@@ -202,13 +193,7 @@ impl ScaledMma {
         dot::multiply_add(&unit, &row, &Vector::new(self.b, column).scaled(of_b), addend)
     }
 
-    fn by_blocks(
-        &self,
-        row: &[u32],
-        column: &[u32],
-        (of_a, of_b): ([Option<(i64, i32)>; 4], [Option<(i64, i32)>; 4]),
-        addend: u32,
-    ) -> u32 {
+    fn by_blocks(&self, row: &[u32], column: &[u32], (of_a, of_b): (Scales, Scales), addend: u32) -> u32 {
         const BLOCK: usize = 16;
         let mut sums = [(0i64, 0i32); 4];
         for (block, sum) in sums.iter_mut().enumerate() {
