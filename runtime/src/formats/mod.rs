@@ -150,7 +150,7 @@ fn scale_of(scales: &[u8], block: usize, bytes: usize) -> &[u8] {
 
 fn whole_blocks<F: BlockFormat + ?Sized>(format: &F, given: usize) -> Result<usize, FormatError> {
     let block = format.block_len();
-    if given % block == 0 {
+    if given.is_multiple_of(block) {
         return Ok(given / block);
     }
     Err(FormatError::Ragged { format: format.name(), block, given })

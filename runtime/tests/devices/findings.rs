@@ -84,7 +84,7 @@ fn an_emulated_device_finds_faults() {
     let text = error.to_string();
     assert!(matches!(error, Error::Emulation { .. }), "{text}");
     assert!(text.contains("the f32 tensor [4]") && text.contains("lane 4"), "{text}");
-    let unknown = Device::emulated(Arch::SM_86).unwrap_err();
+    let unknown = Device::emulated(Arch::SM_90).unwrap_err();
     assert!(matches!(unknown, Error::Unsupported { .. }), "{unknown}");
     // Each emulated device has memory of its own.
     assert_ne!(device, Device::emulated(Arch::SM_80).unwrap());

@@ -62,7 +62,7 @@ pub use layout::{Major, OperandLayout, OperandView};
 pub use loaded_weights::LoadedWeights;
 pub use name_mistake::NameMistake;
 pub use operand::{Left, Right};
-pub(crate) use packed::{Contents, Purpose, WholePanels};
+pub(crate) use packed::{Contents, PackedTensor, Purpose, WholePanels};
 pub use packed::{Packed, Unpacked};
 pub use patch_boxes::{PatchBoxes, Unboxed};
 pub use patch_error::PatchError;

@@ -1,6 +1,7 @@
 //! A B that was prepacked once for many runs on the CPU.
 
 use std::fmt;
+use std::sync::Arc;
 
 use epilogue_runtime::DeviceTensor;
 
@@ -56,14 +57,18 @@ pub struct Packed {
 #[derive(Clone)]
 pub(crate) enum Contents {
     /// A copy of a tensor.
-    Tensor {
-        tensor: DeviceTensor,
-        /// The rounded operand, if the plan's arithmetic rounds.
-        rounded: Option<DeviceTensor>,
-        panels: Option<std::sync::Arc<WholePanels>>,
-    },
+    Tensor(Box<PackedTensor>),
     /// Quantised weights.
-    Weights(WeightPanels),
+    Weights(Box<WeightPanels>),
+}
+
+/// A copy of a tensor, and its panels.
+#[derive(Clone)]
+pub(crate) struct PackedTensor {
+    pub(crate) tensor: DeviceTensor,
+    /// The rounded operand, if the plan's arithmetic rounds.
+    pub(crate) rounded: Option<DeviceTensor>,
+    pub(crate) panels: Option<Arc<WholePanels>>,
 }
 
 impl Packed {
@@ -72,7 +77,7 @@ impl Packed {
     #[must_use]
     pub const fn tensor(&self) -> &DeviceTensor {
         match &self.contents {
-            Contents::Tensor { tensor, .. } => tensor,
+            Contents::Tensor(of) => &of.tensor,
             Contents::Weights(weights) => &weights.codes,
         }
     }
@@ -80,7 +85,7 @@ impl Packed {
     /// The panels of a tensor, if this CPU multiplies from panels.
     pub(crate) fn panels(&self) -> Option<&WholePanels> {
         match &self.contents {
-            Contents::Tensor { panels, .. } => panels.as_deref(),
+            Contents::Tensor(of) => of.panels.as_deref(),
             Contents::Weights(_) => None,
         }
     }
@@ -88,7 +93,7 @@ impl Packed {
     /// The rounded tensor, if the plan's arithmetic rounds.
     pub(crate) const fn rounded(&self) -> Option<&DeviceTensor> {
         match &self.contents {
-            Contents::Tensor { rounded, .. } => rounded.as_ref(),
+            Contents::Tensor(of) => of.rounded.as_ref(),
             Contents::Weights(_) => None,
         }
     }
@@ -115,11 +120,13 @@ impl Packed {
     pub fn bytes(&self) -> usize {
         let of = |tensor: &DeviceTensor| tensor.len() * tensor.element_type().size();
         match &self.contents {
-            Contents::Tensor { tensor, rounded, panels } => {
+            Contents::Tensor(packed) => {
+                let PackedTensor { tensor, rounded, panels } = &**packed;
                 let panels = panels.as_ref().map_or(0, |panels| size_of_val::<[i32]>(&panels.words));
                 of(tensor) + rounded.as_ref().map_or(0, of) + panels
             }
-            Contents::Weights(WeightPanels { codes, scales, zero_points, .. }) => {
+            Contents::Weights(weights) => {
+                let WeightPanels { codes, scales, zero_points, .. } = &**weights;
                 of(codes) + of(scales) + zero_points.as_ref().map_or(0, of)
             }
         }
@@ -130,8 +137,8 @@ impl fmt::Debug for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all = f.debug_struct("Packed");
         match &self.contents {
-            Contents::Tensor { tensor, panels, .. } => {
-                all.field("tensor", tensor).field("has_panels", &panels.is_some());
+            Contents::Tensor(of) => {
+                all.field("tensor", &of.tensor).field("has_panels", &of.panels.is_some());
             }
             Contents::Weights(weights) => {
                 all.field("weights", weights);

@@ -65,7 +65,7 @@ impl Packed {
     pub(super) const fn weights(&self) -> Option<&WeightPanels> {
         match &self.contents {
             Contents::Weights(weights) => Some(weights),
-            Contents::Tensor { .. } => None,
+            Contents::Tensor(_) => None,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{self, Command};
 
 use super::*;
+use crate::formats::BlockFormat;
 use crate::{ElementType, GgufError};
 
 const SMALL: &[u8] = include_bytes!("../../../../tests/golden/formats/small.gguf");
@@ -56,7 +57,7 @@ fn tensors_have_the_values_of_ggml() {
         assert_eq!(tensor.decode().unwrap(), values.decode().unwrap(), "{kind}");
         assert_eq!(&SMALL[tensor.range()], tensor.bytes());
         assert_eq!(
-            tensor.format().map(|format| format.code_bytes()),
+            tensor.format().map(BlockFormat::code_bytes),
             match kind {
                 "F32" | "F16" | "BF16" => None,
                 _ => Some(tensor.bytes().len() / (512 / tensor.format().unwrap().block_len())),

@@ -92,6 +92,7 @@ const fn in_order(codes: CodeType, word: u32, there_are: u32) -> u32 {
         let halves = (codes | codes << 8) & 0x00ff_00ff;
         (halves | halves << 4) & 0x0f0f_0f0f
     }
-    let word = (word ^ codes.sign() as u32 * if codes.bits() == 4 { 0x1111_1111 } else { 0x0101_0101 }) & there_are;
+    let signs = codes.sign() as u32 * if codes.bits() == 4 { 0x1111_1111 } else { 0x0101_0101 };
+    let word = (word ^ signs) & there_are;
     if codes.bits() == 4 { spread(word & 0xffff) | spread(word >> 16) << 4 } else { word }
 }

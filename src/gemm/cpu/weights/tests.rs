@@ -136,7 +136,7 @@ fn integers_are_exact_sums_at_every_level() {
         rows.scales.iter_mut().enumerate().for_each(|(i, scale)| *scale = [1.0, 0.5, 4.0][i % 3]);
         // The largest codes: sums are the largest, too.
         rows.codes.iter_mut().enumerate().for_each(|(i, code)| {
-            if number(i) % 3 == 0 && *code != 0 {
+            if number(i).is_multiple_of(3) && *code != 0 {
                 *code = 127 * code.signum();
             }
         });

@@ -8,7 +8,7 @@ use crate::gemm::cpu;
 use crate::gemm::devices::operation::Operation;
 use crate::gemm::problem::digits::{has_digits, shape_of};
 use crate::gemm::problem::format::Format;
-use crate::gemm::problem::{Arithmetic, Contents, Error, FormatError, Packed, Unpacked};
+use crate::gemm::problem::{Arithmetic, Contents, Error, FormatError, Packed, PackedTensor, Unpacked};
 use crate::gemm::run::check;
 
 /// Packs a B for an operation.
@@ -26,7 +26,7 @@ pub(super) fn pack(operation: &Operation, b: Unpacked<'_>) -> Result<Packed, Err
         Unpacked::Weights(weights) => {
             let tensors = std::iter::once(("B", weights.tensor())).chain(weights.others());
             tensors.into_iter().try_for_each(|(name, tensor)| check::on_device(&operation.device, name, tensor))?;
-            Contents::Weights(cpu::pack_weights(&weights)?)
+            Contents::Weights(Box::new(cpu::pack_weights(&weights)?))
         }
     };
     Ok(Packed { contents, purpose })
@@ -49,7 +49,7 @@ fn pack_tensor(operation: &Operation, b: &DeviceTensor) -> Result<Contents, Erro
             (None, cpu::panels(&tensor, types.a)?)
         }
     };
-    Ok(Contents::Tensor { tensor, rounded, panels: panels.map(Arc::new) })
+    Ok(Contents::Tensor(Box::new(PackedTensor { tensor, rounded, panels: panels.map(Arc::new) })))
 }
 
 /// A copy that is multiplied by the same kernels: the copy keeps the axes whose stride is 1.

@@ -142,7 +142,7 @@ fn inputs(product: Product, seed: u64) -> Vec<u8> {
 fn a_place(packed: bool, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread, part) = (lane >> 2, lane % 4, if packed { 8 } else { 4 });
     let register = i / part;
-    let row = if register % 2 == 0 { group } else { group + 8 };
+    let row = if register.is_multiple_of(2) { group } else { group + 8 };
     (row, thread * part + i % part + if register >= 2 { 4 * part } else { 0 })
 }
 

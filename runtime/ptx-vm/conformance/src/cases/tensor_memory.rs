@@ -158,14 +158,15 @@ fn moves(shape: &'static Shape, count: usize, stores: bool) -> Case {
         };
         let mut result = vec![vec![0; output]; 32];
         for (thread, result) in result.iter_mut().enumerate() {
-            for register in 0..registers {
+            let mut move_one = |register: usize| {
                 let (lane, column) = place(thread, register);
                 if stores {
                     cells[lane][column] = word(thread, columns + register);
                 } else {
                     result[register] = cells[lane][column];
                 }
-            }
+            };
+            (0..registers).for_each(&mut move_one);
         }
         if stores { cells.concat() } else { result.concat() }
     })
