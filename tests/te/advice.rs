@@ -144,7 +144,7 @@ fn parts_of_a_scan() {
     advised(all(&[]), "give one of each", all(from_ref(&state)));
 }
 
-/// What is done to a schedule, with two loops of it.
+/// A change of a schedule, with two of its loops.
 type Then<'a> = dyn Fn(&mut te::Schedule, [Axis; 2]) -> Result<(), TeError> + 'a;
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Rates {
 pub const POWER_EXPONENT: f64 = 0.65;
 
 /// The table. Rates of tensor cores: white papers of A100 (table 3), GA102 (table 2), AD102 (appendix A) and H100 (table 3).
-/// Those of RTX Blackwell are in its white paper (appendix A), Orin's in Jetson AGX Orin's data sheet. `mma.sync` on an H100
+/// RTX Blackwell's are in its white paper (appendix A), Orin's in Jetson AGX Orin's data sheet. `mma.sync` on an H100
 /// has 62 % of `wgmma`'s rate, as others measured. f32 and f64: CUDA C++
 /// Programming Guide, "Throughput of Native Arithmetic Instructions". The L2: A100 and H100 as in their white papers and
 /// DeepGEMM's heuristics; others are estimates. Power: fitted to `benches/published`.

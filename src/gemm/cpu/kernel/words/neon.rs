@@ -105,8 +105,8 @@ impl Words for F32ByNeon {
         unsafe { to.copy_from_nonoverlapping(all.as_ptr(), count) };
     }
 
-    /// Six rows, four words at a time: 96 multiply-adds in 113 instructions. The sums of a panel take 24 registers, four
-    /// words of each row one, and B's words the last two, eight columns at a time. (A compiler moves loads ahead, and then
+    /// Six rows, four words at a time: 96 multiply-adds in 113 instructions. The sums of a panel take 24 registers, and four
+    /// words of each row one. B's words take the last two, eight columns at a time. (A compiler moves loads ahead, and then
     /// spills.)
     #[inline(always)]
     unsafe fn add_run<const HIGH: usize, const WIDE: usize, const OF: usize>(
