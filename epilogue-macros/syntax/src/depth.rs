@@ -28,7 +28,8 @@ pub const LONGEST_NUMBER: usize = 1000;
 /// Refuses expressions that are too deep to be parsed, and numbers that are too long.
 ///
 /// Brackets, operators and words count; names and literals that stand between them, attributes, and what precedes a `;`
-/// or `,` do not. So a sum may have [`DEEPEST`] terms, and a list or a body any number of elements and statements.
+/// or `,` do not. So a sum may have [`DEEPEST`] terms, and a list or a body any number of elements and statements. A `,`
+/// ends no generic arguments: each `<` before it counts until its `>`.
 ///
 /// # Errors
 /// At the first token that is too deep, or too long.
@@ -39,14 +40,19 @@ pub fn check(tokens: &TokenStream) -> Result<(), Error> {
 fn stream(tokens: &TokenStream, around: usize) -> Result<(), Error> {
     let mut depth = around;
     let (mut after_word, mut in_attribute) = (false, false);
+    // How many `<` have no `>` yet. (A `<` that compares counts, too.)
+    let mut open = 0usize;
+    let mut is_arrow = false;
     for tree in tokens.clone() {
         // Two words in a row, as in `return x` or `x as f32`, can nest without any other token.
         let is_word = matches!(&tree, TokenTree::Ident(word) if word != "let" && word != "fn");
         match &tree {
             TokenTree::Punct(punct) => match punct.as_char() {
-                ';' | ',' => depth = around,
+                ';' => (depth, open) = (around, 0),
+                ',' => depth = around + GENERIC * open,
                 '#' => in_attribute = true,
-                '<' => depth += GENERIC,
+                '<' => (depth, open) = (depth + GENERIC, open + 1),
+                '>' if !is_arrow => (depth, open) = (depth + 1, open.saturating_sub(1)),
                 '|' => depth += CLOSURE,
                 _ => depth += usize::from(!in_attribute),
             },
@@ -64,6 +70,7 @@ fn stream(tokens: &TokenStream, around: usize) -> Result<(), Error> {
             TokenTree::Literal(literal) => number(literal)?,
         }
         after_word = is_word;
+        is_arrow = matches!(&tree, TokenTree::Punct(punct) if matches!(punct.as_char(), '-' | '='));
         checked(depth, tree.span())?;
     }
     Ok(())
@@ -107,6 +114,9 @@ mod tests {
         for nesting in [
             "-",
             "a<",
+            "a<b, ",
+            "a: B<b, ",
+            "a<fn() -> b, ",
             "||",
             "x = ",
             "(",
@@ -158,6 +168,8 @@ mod tests {
             ("f(", ")"),
             ("x[", "]"),
             ("f::<f", ""),
+            ("f::<f, ", ""),
+            ("x as F<f, ", ""),
             ("x as fn(", ")"),
             ("<f32 as ", ""),
             ("let Some(", ")"),
@@ -188,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_does_not_nest_is_not() {
-        for flat in ["#[doc = \"a\"] ", "x = -y * (z + 1);", "f(a, b, c), ", "fn f(x: f32) -> f32 { x * 2.0 };"] {
+        for flat in ["#[doc = \"a\"] ", "x = -y * (z + 1);", "f(a, b, c), ", "fn f(x: f32) -> f32 { x * 2.0 };", "a: B<f32>, "] {
             assert!(is_read(&flat.repeat(10 * DEEPEST)), "{flat}");
         }
     }
