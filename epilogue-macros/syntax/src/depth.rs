@@ -200,7 +200,9 @@ mod tests {
 
     #[test]
     fn what_does_not_nest_is_not() {
-        for flat in ["#[doc = \"a\"] ", "x = -y * (z + 1);", "f(a, b, c), ", "fn f(x: f32) -> f32 { x * 2.0 };", "a: B<f32>, "] {
+        for flat in
+            ["#[doc = \"a\"] ", "x = -y * (z + 1);", "f(a, b, c), ", "fn f(x: f32) -> f32 { x * 2.0 };", "a: B<f32>, "]
+        {
             assert!(is_read(&flat.repeat(10 * DEEPEST)), "{flat}");
         }
     }
