@@ -20,6 +20,7 @@ mod level;
 pub(super) mod memory;
 mod multiply;
 pub(super) mod pack;
+mod row_products;
 mod rows;
 #[cfg(test)]
 mod tests;

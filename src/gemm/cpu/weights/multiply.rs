@@ -39,7 +39,7 @@ impl Product<'_> {
                     if rows <= FEW && weights.are_finite {
                         self.load_rows(tile, 0..self.extents.k, floats);
                         if floats.are_all_below(LARGE) {
-                            return weights.floats(level, tile, floats, to);
+                            return weights.multiply(level, tile, floats, to);
                         }
                     }
                     self.by_unpacked(weights, level, tile, (unpacked, floats, words, panels), to);
@@ -47,7 +47,7 @@ impl Product<'_> {
                 Activations::Int8 => {
                     self.load_rows(tile, 0..self.extents.k, floats);
                     integers.quantise(floats, rows, weights.step());
-                    weights.integers(level, tile, integers, to);
+                    weights.multiply(level, tile, integers, to);
                 }
             }
         }

@@ -117,7 +117,7 @@ fn few_rows_are_exact_sums_at_every_level() {
     each_tile(Activations::Exact, |view, level, tile, of_a, panels, a| {
         let mut to = vec![f32::NAN; tile.rows.len() * tile.columns.len()];
         // SAFETY: the CPU has the level; the tensors are locked.
-        unsafe { view.floats(level, tile, of_a, &mut to) };
+        unsafe { view.multiply(level, tile, of_a, &mut to) };
         let (values, k) = (panels.values().expect("numbers"), panels.extents.k);
         for (at, to) in to.iter().enumerate() {
             let (row, column) = (at / tile.columns.len(), tile.columns.start + at % tile.columns.len());
@@ -147,7 +147,7 @@ fn integers_are_exact_sums_at_every_level() {
         }
         let mut to = vec![f32::NAN; count * tile.columns.len()];
         // SAFETY: the CPU has the level; the tensors are locked.
-        unsafe { view.integers(level, tile, &rows, &mut to) };
+        unsafe { view.multiply(level, tile, &rows, &mut to) };
         let (values, k) = (panels.values().expect("numbers"), panels.extents.k);
         for (at, to) in to.iter().enumerate() {
             let (row, column) = (at / tile.columns.len(), tile.columns.start + at % tile.columns.len());
