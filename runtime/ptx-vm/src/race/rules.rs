@@ -41,13 +41,22 @@ pub(super) trait Judge {
     /// Whether others can know an earlier access.
     fn fate(&self, earlier: &Stamp) -> Fate;
     /// Whether two accesses may meet without a race: both are strong, and their scopes include each other.
-    fn may_meet(&self, earlier: &Stamp, later: &Stamp) -> bool;
+    /// (None of these four is so for weak accesses.)
+    fn may_meet(&self, _earlier: &Stamp, _later: &Stamp) -> bool {
+        false
+    }
     /// Whether the current access comes after a strong access by any of its lanes.
-    fn comes_after_any(&self, earlier: &Stamp) -> bool;
+    fn comes_after_any(&self, _earlier: &Stamp) -> bool {
+        false
+    }
     /// Whether an atomic or a strong read has been announced and perhaps not been performed.
-    fn is_pending(&self, earlier: &Stamp) -> bool;
+    fn is_pending(&self, _earlier: &Stamp) -> bool {
+        false
+    }
     /// The effect of the current access, if it is a strong write.
-    fn chain(&self) -> Chain;
+    fn chain(&self) -> Chain {
+        Chain::None
+    }
     /// Whether nobody can know of one of two accesses by the same actor and not of the other: its warp has passed nothing
     /// on in between.
     fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool;

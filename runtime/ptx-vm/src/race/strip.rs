@@ -5,7 +5,7 @@
 //! gets a cell for each lane if an access is of another kind, or if its order depends on the single lanes.
 
 use super::cell::Cell;
-use super::rules::{Chain, Fate, Judge};
+use super::rules::{Fate, Judge};
 use super::spill::Spill;
 use super::stamp::Stamp;
 
@@ -109,24 +109,6 @@ impl<J: Judge> Judge for Together<'_, J> {
 
     fn fate(&self, earlier: &Stamp) -> Fate {
         self.judge.fate(earlier)
-    }
-
-    // A row's accesses are weak.
-
-    fn may_meet(&self, _: &Stamp, _: &Stamp) -> bool {
-        false
-    }
-
-    fn comes_after_any(&self, _: &Stamp) -> bool {
-        false
-    }
-
-    fn is_pending(&self, _: &Stamp) -> bool {
-        false
-    }
-
-    fn chain(&self) -> Chain {
-        Chain::None
     }
 
     fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool {

@@ -13,7 +13,7 @@ use super::finding::{Hazard, RaceCause};
 use super::found::{Found, RawRace};
 use super::knowledge::Knowledge;
 use super::lanes::lanes_of;
-use super::rules::{Chain, Fate, Judge};
+use super::rules::{Fate, Judge};
 use super::stamp::Stamp;
 use super::tensor_own::{COPIES, ISSUED, LOADS, OPERANDS, PRODUCTS, STORES, TensorOwn};
 use super::warp::Warp;
@@ -239,22 +239,6 @@ impl Judge for TensorEyes<'_> {
 
     fn fate(&self, earlier: &Stamp) -> Fate {
         if self.is_over(earlier) { Fate::Known } else { Fate::Open }
-    }
-
-    fn may_meet(&self, _: &Stamp, _: &Stamp) -> bool {
-        false
-    }
-
-    fn comes_after_any(&self, _: &Stamp) -> bool {
-        false
-    }
-
-    fn is_pending(&self, _: &Stamp) -> bool {
-        false
-    }
-
-    fn chain(&self) -> Chain {
-        Chain::None
     }
 
     fn are_known_together(&self, _: &Stamp, _: &Stamp) -> bool {

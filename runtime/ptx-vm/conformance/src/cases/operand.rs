@@ -1,6 +1,7 @@
 //! The element types of tensor-core products, and their inputs. The seed chooses between two kinds. Small integers have
 //! exact products in any order, and show every layout error by their places; the others are numbers of any size.
 
+use crate::case::Compare;
 use crate::oracle::real::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, Mode, Pair, Table};
 use crate::values::Random;
 
@@ -96,4 +97,25 @@ impl Type {
             }
         }
     }
+}
+
+/// How sums of a type are compared with the oracle's.
+pub(super) fn compare_sums(sum: &str) -> Compare {
+    match sum {
+        "f16" => Compare::HalfPair,
+        "f32" => Compare::Float(32),
+        _ => Compare::Exact,
+    }
+}
+
+/// As many bytes of elements of each type, one operand after the other.
+pub(super) fn elements(operands: [(Type, usize); 2], seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut bytes = Vec::new();
+    for (ty, length) in operands {
+        for _ in 0..length / (ty.bits() / 8) {
+            bytes.extend(&ty.element(&mut random, seed.is_multiple_of(2)).to_le_bytes()[..(ty.bits() / 8)]);
+        }
+    }
+    bytes
 }

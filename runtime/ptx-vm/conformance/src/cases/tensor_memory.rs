@@ -8,8 +8,8 @@ use crate::elementwise::words;
 use crate::template;
 use crate::values::Random;
 
-/// A shape: how many columns and lanes a repetition has, and how far each bit of a thread's number, and of a register's,
-/// moves the cell: lanes, then columns. The bits beyond the register's are those of the repetitions.
+/// A shape: the columns and lanes of a repetition. Each bit of a thread's number, and of a register's, moves the cell by
+/// some lanes and columns. The bits beyond the register's are those of the repetitions.
 struct Shape {
     name: &'static str,
     columns: usize,

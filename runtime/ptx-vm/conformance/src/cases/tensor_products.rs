@@ -5,12 +5,11 @@
 
 use ptx_vm::Arch;
 
-use super::operand::Type;
-use crate::case::{Case, Compare, Extra};
+use super::operand::{Type, compare_sums, elements};
+use crate::case::{Case, Extra};
 use crate::oracle::matrix::chain;
 use crate::oracle::real::{F16, Mode, Pair};
 use crate::template;
-use crate::values::Random;
 
 #[derive(Clone, Copy)]
 struct Product {
@@ -198,8 +197,8 @@ pub(super) fn cases() -> Vec<Case> {
     products.into_iter().map(case).collect()
 }
 
-/// Text that allocates columns of tensor memory, with the block's base in `%r6`, the warp's own lanes in `%r7`, and the
-/// mbarrier in `%r4`. `%p1` is thread 0, `%p2` warp 0.
+/// Text that allocates columns of tensor memory. `%r6` is the block's base, `%r7` the warp's own lanes, `%r4` the
+/// mbarrier. `%p1` is thread 0, `%p2` warp 0.
 pub(super) fn allocate(columns: usize) -> String {
     format!(
         "    .shared .align 8 .b64 barrier;\n    .shared .align 4 .b32 place;\n    setp.eq.u32 %p1, %r391, 0;\n\
@@ -334,22 +333,9 @@ fn case(product: Product) -> Case {
         threads: 128,
         extra: Extra::None,
         output_bytes: 128 * 8 * product.n,
-        compare: match product.sum {
-            "f16" => Compare::HalfPair,
-            "f32" => Compare::Float(32),
-            _ => Compare::Exact,
-        },
+        compare: compare_sums(product.sum),
         lane: None,
-        inputs: Box::new(move |seed| {
-            let mut random = Random::new(seed);
-            let mut bytes = Vec::new();
-            for (ty, length) in [(product.a, a_bytes), (product.b, b_bytes)] {
-                for _ in 0..length / (ty.bits() / 8) {
-                    bytes.extend(&ty.element(&mut random, seed.is_multiple_of(2)).to_le_bytes()[..(ty.bits() / 8)]);
-                }
-            }
-            bytes
-        }),
+        inputs: Box::new(move |seed| elements([(product.a, a_bytes), (product.b, b_bytes)], seed)),
         oracle: Box::new(move |input| expected(&product, &input[..a_bytes], &input[a_bytes..])),
     }
 }

@@ -4,12 +4,11 @@
 
 use ptx_vm::Arch;
 
-use super::operand::Type;
-use crate::case::{Case, Compare, Extra};
+use super::operand::{Type, compare_sums, elements};
+use crate::case::{Case, Extra};
 use crate::oracle::matrix::chain;
 use crate::oracle::real::{F16, Mode, Pair};
 use crate::template;
-use crate::values::Random;
 
 #[derive(Clone, Copy)]
 struct Product {
@@ -258,22 +257,9 @@ fn case(product: Product) -> Case {
         threads: 128,
         extra: Extra::None,
         output_bytes: 128 * 8 * product.d_registers(),
-        compare: match product.sum {
-            "f16" => Compare::HalfPair,
-            "f32" => Compare::Float(32),
-            _ => Compare::Exact,
-        },
+        compare: compare_sums(product.sum),
         lane: None,
-        inputs: Box::new(move |seed| {
-            let mut random = Random::new(seed);
-            let mut bytes = Vec::new();
-            for (ty, length) in [(product.a, a_bytes), (product.b, b_bytes)] {
-                for _ in 0..length / (ty.bits() / 8) {
-                    bytes.extend(&ty.element(&mut random, seed.is_multiple_of(2)).to_le_bytes()[..(ty.bits() / 8)]);
-                }
-            }
-            bytes
-        }),
+        inputs: Box::new(move |seed| elements([(product.a, a_bytes), (product.b, b_bytes)], seed)),
         oracle: Box::new(move |input| expected(&product, &input[..a_bytes], &input[a_bytes..])),
     }
 }
