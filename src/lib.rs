@@ -97,7 +97,7 @@
 //! | | what is supported |
 //! |---|---|
 //! | GPUs | NVIDIA's, of compute capability 8.0 and up (`sm_80`); for 9.0 (H100, H200) there are kernels with TMA and wgmma too (`sm_90a`). FP8 has instructions of its own on `sm_89`, `sm_90a`, `sm_120a` and `sm_121a`. Needed at run time: a driver of CUDA 12.0 or newer, and NVRTC 12 or newer |
-//! | CPUs | x86-64: code for AVX-512 (with AMX for bf16 and 8-bit integers, where Linux grants it), for AVX2 with FMA and F16C, or for any x86-64, chosen at run time. AArch64: code for NEON, tested by an emulator. Nothing else is needed |
+//! | CPUs | x86-64: code for AVX-512, for AVX2 with FMA and F16C, or for any x86-64, chosen at run time. AMX multiplies bf16s and 8-bit integers where Linux grants it. AArch64: code for NEON, tested by an emulator. Nothing else is needed |
 //! | no GPU | [`Device::emulated`] runs the kernels on the CPU, instruction by instruction, as a GPU of [these architectures](Arch::EMULATED) does: slow, for tests. Needs NVRTC, no driver |
 //! | systems | Linux on x86-64, where everything is tested. The code also knows where Windows and macOS keep libraries and caches, but is not tested there |
 //! | Rust | 1.95 or newer, stable |

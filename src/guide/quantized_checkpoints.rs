@@ -59,6 +59,9 @@
 //! # Ok::<(), epilogue::runtime::CheckpointError>(())
 //! ```
 //!
+//! [`gemm::LoadedWeights`](crate::gemm::LoadedWeights) copies them to a device, as the B of a product
+//! ([`quantized_weights`](super::quantized_weights)).
+//!
 //! An act-order (`desc_act`) whose groups are not sorted is refused, unless
 //! [`ActOrder::Permute`](crate::runtime::checkpoints::ActOrder::Permute) asks for sorted input features. The weights then
 //! say in which order a product takes the activations' columns.

@@ -86,6 +86,7 @@ fn an_emulated_device_finds_faults() {
     assert!(text.contains("the f32 tensor [4]") && text.contains("lane 4"), "{text}");
     let unknown = Device::emulated(Arch::SM_90).unwrap_err();
     assert!(matches!(unknown, Error::Unsupported { .. }), "{unknown}");
+    assert!(Arch::EMULATED.iter().all(|arch| unknown.to_string().contains(&arch.to_string())), "{unknown}");
     // Each emulated device has memory of its own.
     assert_ne!(device, Device::emulated(Arch::SM_80).unwrap());
 }

@@ -21,7 +21,7 @@ use super::pipe::perform;
 const A_COLUMNS: u32 = 8;
 
 /// `tcgen05.mma`. `imm` is its number among the program's forms; row `d` holds D's address, row `a` A's descriptor or
-/// address, row `b` B's descriptor, row `c` the instruction descriptor, predicate `p` is enable-input-d.
+/// address, row `b` B's descriptor. Row `c` holds the instruction descriptor, and predicate `p` is enable-input-d.
 pub(crate) struct Multiply;
 
 impl Operation for Multiply {
