@@ -145,8 +145,10 @@ const SLOWER: f64 = 10.0;
 
 /// Builds and runs the tests of the CPU for a target, on each of its emulator's CPUs.
 fn on(target: Target, options: &Options) -> Result<(), Failure> {
-    let mut parts =
-        Parts::begin(&format!("test-{}", target.triple()), "about 15 minutes on two cores: the emulator is slow");
+    let mut parts = Parts::begin(
+        &format!("test-{}", target.triple()),
+        "about half an hour on two cores (estimated): the emulator is slow",
+    );
     parts.time("tools", || target.install())?;
     let cases = Scale(options.cases.0 / SLOWER);
     let cargo = |arguments: &[&str], cpu: &str| {
