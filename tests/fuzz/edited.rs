@@ -1,6 +1,8 @@
 //! Every reader with random edits of what it accepts, on a thread with the stack that Rust gives to threads.
 
 use std::any::Any;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::panic::catch_unwind;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -88,6 +90,13 @@ fn edit(bytes: &mut Vec<u8>, other: &[u8], random: &mut Rng) {
     }
 }
 
+/// Writes the bytes over those of the file. A file that becomes empty first is written to the disk at once by ext4.
+fn keep(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.rewind()?;
+    file.write_all(bytes)?;
+    file.set_len(bytes.len() as u64)
+}
+
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("it panics").to_owned()
@@ -103,6 +112,7 @@ fn try_edited(target: Target, count: u32) {
         assert!(target.accepts(seed), "seed {at} of {target:?} is refused");
     }
     let current = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.{seed}", target.name()));
+    let mut kept = File::create(&current).expect("a file");
     let mut accepted = 0;
     for _ in 0..count {
         let other = &seeds[random.usize(..seeds.len())];
@@ -112,7 +122,7 @@ fn try_edited(target: Target, count: u32) {
             edit(&mut input, other, &mut random);
         }
         // Kept first, because a stack that overflows ends the process.
-        fs::write(&current, &input).expect("written");
+        keep(&mut kept, &input).expect("written");
         let begin = Instant::now();
         match catch_unwind(|| target.accepts(&input)) {
             Ok(result) => accepted += u32::from(result),
