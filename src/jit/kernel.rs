@@ -18,6 +18,8 @@ pub(crate) struct Kernel {
     lanes: usize,
     arguments: Vec<Argument>,
     period: usize,
+    /// Whether lanes may be computed twice: no argument is read and written, or taken lane after lane.
+    repeats: bool,
 }
 
 /// The levels of instructions that code is made for, the longest vectors first.
@@ -49,7 +51,12 @@ impl Kernel {
         let isa = Host::new(level);
         let (code, lanes) = (Executable::new(&emit(body, &isa)?)?, isa.lanes());
         let period = body.period.map_or(lanes, |period| period as usize);
-        Some(Self { code, lanes, arguments: body.arguments.clone(), period })
+        let repeats = body.arguments.iter().all(|argument| match argument {
+            Argument::Stream { read, written, past, .. } => read != written && !past,
+            Argument::Uniform | Argument::WideUniform | Argument::Counter => true,
+            Argument::Cyclic | Argument::Tile(_) => false,
+        });
+        Some(Self { code, lanes, arguments: body.arguments.clone(), period, repeats })
     }
 
     /// Computes `count` lanes. `addresses` are those of the body's arguments, in their order.
@@ -66,10 +73,51 @@ impl Kernel {
             // SAFETY: the caller's promise; the code reads and writes whole vectors up to this lane.
             unsafe { self.call(addresses.as_ptr(), whole) };
         }
-        if rest > 0 {
-            // SAFETY: the caller's promise.
-            unsafe { self.run_rest(addresses, whole, rest) };
+        if rest == 0 {
+            return;
         }
+        // SAFETY: the caller's promise; the last lanes are a whole vector.
+        unsafe {
+            if whole > 0 && self.repeats && !self.is_in_place(addresses) {
+                self.run_last(addresses, count - self.lanes);
+            } else {
+                self.run_rest(addresses, whole, rest);
+            }
+        }
+    }
+
+    /// Whether a stream is written where another one is read.
+    fn is_in_place(&self, addresses: &[*mut u8]) -> bool {
+        let streams = |wanted: bool| {
+            let is =
+                move |argument: &Argument| matches!(argument, Argument::Stream { written, .. } if *written == wanted);
+            self.arguments.iter().zip(addresses).filter(move |(argument, _)| is(argument)).map(|(_, address)| *address)
+        };
+        streams(true).any(|written| streams(false).any(|read| read == written))
+    }
+
+    /// Computes a vector of lanes from `first` on: some of them once more.
+    ///
+    /// # Safety
+    /// The conditions of [`Kernel::run`], for these lanes. No stream may be written where another one is read.
+    unsafe fn run_last(&self, addresses: &[*mut u8], first: usize) {
+        let mut moved = [std::ptr::null_mut::<u8>(); ARGUMENTS];
+        let mut counters = [0u32; ARGUMENTS];
+        for (((argument, address), moved), counter) in
+            self.arguments.iter().zip(addresses).zip(&mut moved).zip(&mut counters)
+        {
+            *moved = match argument {
+                Argument::Stream { lane, .. } => address.wrapping_add(first * lane.bytes()),
+                Argument::Counter => {
+                    // SAFETY: the caller promises that it is readable.
+                    *counter = unsafe { address.cast::<u32>().read_unaligned() }.wrapping_add(first as u32);
+                    std::ptr::from_mut(counter).cast()
+                }
+                Argument::Cyclic | Argument::Uniform | Argument::WideUniform | Argument::Tile(_) => *address,
+            };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.call(moved.as_ptr(), self.lanes) };
     }
 
     /// Computes the last lanes, fewer than a vector has, on copies.

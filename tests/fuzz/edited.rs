@@ -1,4 +1,4 @@
-//! Every reader with random edits of what it accepts, on a thread with the stack that Rust gives to threads.
+//! Every reader with random edits of what it accepts, on a thread with the stack that its callers have.
 
 use std::any::Any;
 use std::fs::File;
@@ -135,9 +135,14 @@ fn try_edited(target: Target, count: u32) {
     assert!(accepted > 0 && accepted < count, "{accepted} of {count} edited inputs are accepted");
 }
 
-fn on_a_usual_stack(target: Target, count: u32) {
+/// The stack that Rust gives to threads.
+const USUAL_STACK: usize = 2 << 20;
+/// The stack on which rustc and rust-analyzer run macros.
+const COMPILERS_STACK: usize = 8 << 20;
+
+fn on_a_stack(bytes: usize, target: Target, count: u32) {
     thread::Builder::new()
-        .stack_size(2 << 20)
+        .stack_size(bytes)
         .spawn(move || try_edited(target, cases(count)))
         .expect("a thread")
         .join()
@@ -146,30 +151,30 @@ fn on_a_usual_stack(target: Target, count: u32) {
 
 #[test]
 fn ptx() {
-    on_a_usual_stack(Target::Ptx, 2000);
+    on_a_stack(USUAL_STACK, Target::Ptx, 2000);
 }
 
 #[test]
 fn schedules() {
-    on_a_usual_stack(Target::Schedule, 1500);
+    on_a_stack(USUAL_STACK, Target::Schedule, 1500);
 }
 
 #[test]
 fn bundles() {
-    on_a_usual_stack(Target::Bundle, 3000);
+    on_a_stack(USUAL_STACK, Target::Bundle, 3000);
 }
 
 #[test]
 fn gguf_files() {
-    on_a_usual_stack(Target::Gguf, 2000);
+    on_a_stack(USUAL_STACK, Target::Gguf, 2000);
 }
 
 #[test]
 fn checkpoints() {
-    on_a_usual_stack(Target::Checkpoint, 2000);
+    on_a_stack(USUAL_STACK, Target::Checkpoint, 2000);
 }
 
 #[test]
 fn macro_input() {
-    on_a_usual_stack(Target::Macros, 3000);
+    on_a_stack(COMPILERS_STACK, Target::Macros, 3000);
 }

@@ -1,6 +1,7 @@
 //! Machine code on the CPU gives the bits that steps give, one after the other, in vectors of every width.
 
 mod by_data;
+mod chosen_rows;
 mod contractions;
 mod oracle;
 mod rows;

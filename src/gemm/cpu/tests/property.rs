@@ -445,11 +445,10 @@ impl Setup {
     /// Compares every output with the reference.
     fn check(&self) -> Result<(), TestCaseError> {
         let Shape { extent, batched, tile } = self.shape;
-        let array = |held: &Held, batched: bool, [rows, columns]: [usize; 2]| Array {
-            values: Box::leak(held.values.clone().into_boxed_slice()),
-            offset: 0,
-            strides: [if batched { (rows * columns) as isize } else { 0 }, columns as isize, 1],
-        };
+        fn array(held: &Held, batched: bool, [rows, columns]: [usize; 2]) -> Array<'_> {
+            let strides = [if batched { (rows * columns) as isize } else { 0 }, columns as isize, 1];
+            Array { values: &held.values, offset: 0, strides }
+        }
         let fail = |error: &dyn std::fmt::Display| TestCaseError::fail(error.to_string());
         let mut products = Vec::new();
         for (b, b_batched) in &self.all_b {
@@ -458,9 +457,16 @@ impl Setup {
             let product = Product::new(self.tree.types(), Multiplication::Exact, extent, self.k, &of_a, &of_b);
             products.push(product.map_err(|error| fail(&error))?);
         }
-        let given: Vec<reference::Argument<'_>> = (self.tree.parameters().iter())
-            .zip(self.held.iter().zip(&self.scalars))
-            .map(|(parameter, ((held, batched), &scalar))| {
+        let with_held = || self.tree.parameters().iter().zip(&self.held);
+        let bits: Vec<Vec<f64>> = with_held()
+            .map(|(parameter, (held, _))| match parameter.class {
+                ParameterClass::Bits => reference::unpack(&held.tensor.to_bytes().unwrap(), extent.n),
+                _ => Vec::new(),
+            })
+            .collect();
+        let given: Vec<reference::Argument<'_>> = with_held()
+            .zip(self.scalars.iter().zip(&bits))
+            .map(|((parameter, (held, batched)), (&scalar, bits))| {
                 if parameter.class == ParameterClass::Scalar {
                     return reference::Argument::Scalar(scalar);
                 }
@@ -470,9 +476,7 @@ impl Setup {
                 }
                 let class = parameter.class.broadcast_class();
                 if parameter.class == ParameterClass::Bits {
-                    let bytes = held.tensor.to_bytes().unwrap();
-                    let values = Box::leak(reference::unpack(&bytes, extent.n).into_boxed_slice());
-                    return reference::Argument::Array(Array::packed(values, class, extent, *batched));
+                    return reference::Argument::Array(Array::packed(bits, class, extent, *batched));
                 }
                 reference::Argument::Array(Array::packed(&held.values, class, extent, *batched))
             })

@@ -1,9 +1,11 @@
 //! Reads at computed indices: of a row that an index chooses (a gather), and of any element.
 
+use std::ops::RangeInclusive;
+
 use epilogue_runtime::{DeviceTensor, Site};
 use smallvec::SmallVec;
 
-use super::memory::{LaneRun, MemoryRows, read};
+use super::memory::{LaneRun, MemoryRows, read, read_at};
 use super::program::Program;
 use super::registers::{Registers, by_class};
 use crate::ElementType;
@@ -14,6 +16,9 @@ use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
 use crate::te::expr::expression::{Expr, Kind};
 use crate::te::expr::var::Var;
+
+/// Runs of fewer elements than these are read element by element.
+const SHORT: usize = 8;
 
 /// A read at computed indices.
 pub(super) struct Computed {
@@ -98,11 +103,17 @@ impl Computed {
     ) -> Result<(), TeError> {
         registers.run(&self.steps, count)?;
         let is_guarded = self.guard.is_some_and(|guard| registers.get::<i32>(guard)[..count].contains(&0));
-        let Some(offsets) = self.offsets(registers, count).filter(|_| !is_guarded) else {
+        let Some(offsets) = self.offsets(registers, count, 1).filter(|_| !is_guarded) else {
             // SAFETY: the caller's promise.
             return unsafe { self.fill_lane_by_lane(registers, target, count) };
         };
         // Rows that an index chooses have neighbouring elements.
+        let breaks = offsets.windows(2).filter(|pair| pair[1] - pair[0] != 1).count();
+        if breaks * SHORT > count {
+            // SAFETY: the elements are within the tensor's shape; the caller's promise.
+            unsafe { read_at(registers, target.to, (target.element, target.address), &offsets) };
+            return Ok(());
+        }
         let mut lane = 0;
         for run in offsets.chunk_by(|one, next| next - one == 1) {
             // SAFETY: the elements are within the tensor's shape; the caller's promise.
@@ -154,6 +165,33 @@ impl Computed {
         Ok(Some(target.at(first)))
     }
 
+    /// Adds the addresses of the first elements of `count` rows of `length` points. The first points of the rows are lanes; if
+    /// they are `wanted`, they get their elements.
+    ///
+    /// # Safety
+    /// Nobody else may write the tensor during the call.
+    pub(super) unsafe fn choose_rows(
+        &self,
+        registers: &mut Registers,
+        target: GatherTarget,
+        (count, length, wanted): (usize, usize, bool),
+        addresses: &mut Vec<u64>,
+    ) -> Result<(), TeError> {
+        let Some(row) = &self.row else { return Ok(()) };
+        registers.run(&self.steps, count)?;
+        let offsets = match self.offsets(registers, count, length) {
+            Some(offsets) => offsets,
+            // One row leaves the tensor: this says which.
+            None => (0..count).map(|lane| self.first(registers, row, lane, length)).collect::<Result<_, _>>()?,
+        };
+        if wanted {
+            // SAFETY: the elements are within the tensor's shape; the caller's promise.
+            unsafe { read_at(registers, target.to, (target.element, target.address), &offsets) };
+        }
+        addresses.extend(offsets.iter().map(|offset| target.at(*offset)));
+        Ok(())
+    }
+
     /// Where a run's first element is in the tensor. All of its elements are inside.
     fn first(&self, registers: &Registers, row: &Row, lane: usize, count: usize) -> Result<i64, TeError> {
         let (mut offset, mut wrong): (i64, Option<(i64, usize, i64, i64)>) = (0, None);
@@ -177,13 +215,16 @@ impl Computed {
         Site::Index { tensor: self.name.clone(), dimension }.failure(value, extent).into()
     }
 
-    /// Where the lanes' elements are in the tensor, if all are inside.
-    fn offsets(&self, registers: &Registers, count: usize) -> Option<Vec<i64>> {
+    /// Where the lanes' elements are in the tensor, if all are inside: with the elements of the row of `length` points that
+    /// begins at each.
+    fn offsets(&self, registers: &Registers, count: usize, length: usize) -> Option<Vec<i64>> {
         let mut offsets = vec![0i64; count];
-        for (index, (extent, stride)) in self.indices.iter().zip(&self.dimensions) {
+        for (d, (index, (extent, stride))) in self.indices.iter().zip(&self.dimensions).enumerate() {
+            let by = self.row.as_ref().map_or(0, |row| row.indices[d]);
+            let inside = beginnings(i64::try_from(*extent).unwrap_or(i64::MAX), by, length);
             let mut are_inside = true;
             let mut add = |offset: &mut i64, value: i64| {
-                are_inside &= usize::try_from(value).is_ok_and(|value| value < *extent);
+                are_inside &= inside.contains(&value);
                 *offset = offset.wrapping_add(value.wrapping_mul(*stride as i64));
             };
             let offsets = offsets.iter_mut();
@@ -277,9 +318,31 @@ const fn points_inside(first: i64, extent: i64, by: i64) -> i64 {
     }
 }
 
+/// The indices at which `length` points begin that are all inside an extent, one `by` after the other.
+fn beginnings(extent: i64, by: i64, length: usize) -> RangeInclusive<i64> {
+    let reach = by.saturating_mul(i64::try_from(length).unwrap_or(i64::MAX).saturating_sub(1));
+    reach.saturating_neg().max(0)..=(extent - 1).min((extent - 1).saturating_sub(reach))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::points_inside;
+    use super::{beginnings, points_inside};
+
+    #[test]
+    fn rows_begin_where_all_their_points_are_inside() {
+        for extent in 0..7 {
+            for by in -4..5 {
+                for length in 1..6usize {
+                    for first in -3..9 {
+                        let inside = points_inside(first, extent, by) >= length as i64;
+                        let begins = beginnings(extent, by, length).contains(&first);
+                        assert_eq!(begins, inside, "{length} of {extent} from {first} by {by}");
+                    }
+                }
+            }
+        }
+        assert!(beginnings(i64::MAX, i64::MAX, usize::MAX).is_empty());
+    }
 
     #[test]
     fn points_inside_are_those_of_a_loop() {

@@ -63,8 +63,35 @@ pub(in crate::te::auto) enum Along<'a> {
     Inner(&'a [i64], &'a [LaneRun]),
     /// Outer points, in runs, of the inner point with these indices.
     Outer(&'a [LaneRun], &'a [i64]),
+    /// The first points of rows, in runs: points of the inner loops without the last, where that begins.
+    Rows(&'a [LaneRun]),
     /// Points of the only inner loop at a constant distance from each other, of the outer point with these indices.
     Every(&'a [i64], &'a [LaneRun], i64),
+}
+
+/// The lanes of a strip: runs of points along the last of the `moving` loops, each `scale` points from its neighbour. The
+/// index of the other loops is the same for all.
+pub(in crate::te::auto) struct StripLanes<'a> {
+    pub(in crate::te::auto) runs: &'a [LaneRun],
+    pub(in crate::te::auto) moving: &'a [LoopLevel],
+    pub(in crate::te::auto) still: (&'a [LoopLevel], &'a [i64]),
+    pub(in crate::te::auto) scale: i64,
+}
+
+impl<'a> Along<'a> {
+    pub(in crate::te::auto) fn lanes(self, outer: &'a [LoopLevel], inner: &'a [LoopLevel]) -> StripLanes<'a> {
+        match self {
+            Along::Inner(index, runs) => StripLanes { runs, moving: inner, still: (outer, index), scale: 1 },
+            Along::Outer(runs, index) => StripLanes { runs, moving: outer, still: (inner, index), scale: 1 },
+            Along::Rows(runs) => StripLanes { runs, moving: rows_of(inner), still: (&[], &[]), scale: 1 },
+            Along::Every(index, runs, scale) => StripLanes { runs, moving: inner, still: (outer, index), scale },
+        }
+    }
+}
+
+/// The loops over rows of neighbouring points: all loops but the last.
+fn rows_of(loops: &[LoopLevel]) -> &[LoopLevel] {
+    loops.split_last().map_or(&[], |(_, rows)| rows)
 }
 
 impl Part {
@@ -229,6 +256,47 @@ impl Elements {
         Ok(addresses)
     }
 
+    /// The loops over rows of neighbouring points: the inner loops without the last.
+    pub(in crate::te::auto) fn rows(&self) -> &[LoopLevel] {
+        rows_of(&self.inner)
+    }
+
+    /// The reads whose rows indices choose, by their numbers.
+    pub(in crate::te::auto) fn of_chosen_rows(&self) -> impl Iterator<Item = usize> {
+        (0..self.parts.len()).filter(|part| self.is_chosen(*part))
+    }
+
+    /// The addresses of the first elements of `count` rows of `length` points, for each of the reads whose rows indices
+    /// choose: all rows of one read before the next read's. There must be no outer loops.
+    ///
+    /// # Safety
+    /// The conditions of [`Elements::fill`].
+    pub(in crate::te::auto) unsafe fn choose_rows(
+        &self,
+        registers: &mut Registers,
+        (runs, count, length): (&[LaneRun], usize, usize),
+        addresses: &mut Vec<u64>,
+    ) -> Result<(), TeError> {
+        addresses.clear();
+        let along = Along::Rows(runs);
+        for (register, axis, least) in &self.axes {
+            self.fill_axis(registers, *register, *axis, *least, along);
+        }
+        for (number, part) in self.parts.iter().enumerate() {
+            match &part.computed {
+                // SAFETY: the space has checked that affine reads of points within the loops are inside their tensors.
+                None => unsafe { self.fill_affine(registers, part, along) },
+                Some(computed) => {
+                    // A later index may depend on the element.
+                    let wanted = self.parts[number + 1..].iter().any(|later| later.computed.is_some());
+                    // SAFETY: the caller's promise.
+                    unsafe { computed.choose_rows(registers, part.target(), (count, length, wanted), addresses) }?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a read is of more than one element for neighbouring points along the inner loops.
     fn part_moves(&self, part: &Part) -> bool {
         match &part.computed {
@@ -251,6 +319,13 @@ impl Elements {
     pub(in crate::te::auto) fn bytes_apart(&self, part: usize) -> isize {
         let part = &self.parts[part];
         let apart = self.outer.last().map_or(0, |level| level.reads[part.place]);
+        apart as isize * part.element.size() as isize
+    }
+
+    /// The distance in bytes between a read's elements of neighbouring [rows](Self::rows).
+    pub(in crate::te::auto) fn row_bytes_apart(&self, part: usize) -> isize {
+        let part = &self.parts[part];
+        let apart = self.rows().last().map_or(0, |level| level.reads[part.place]);
         apart as isize * part.element.size() as isize
     }
 
@@ -299,15 +374,8 @@ impl Elements {
 
     fn fill_axis(&self, registers: &mut Registers, register: Register, axis: usize, least: i64, along: Along<'_>) {
         let at = |levels: &[LoopLevel]| levels.iter().position(|level| level.axis == Some(axis));
-        let (runs, moving, fixed, still, scale) = match along {
-            Along::Inner(outer, runs) => (runs, at(&self.inner), at(&self.outer), outer, 1),
-            Along::Outer(runs, inner) => (runs, at(&self.outer), at(&self.inner), inner, 1),
-            Along::Every(outer, runs, stride) => (runs, at(&self.inner), at(&self.outer), outer, stride),
-        };
-        let last = match along {
-            Along::Inner(..) | Along::Every(..) => self.inner.len(),
-            Along::Outer(..) => self.outer.len(),
-        };
+        let StripLanes { runs, moving: levels, still: (others, still), scale } = along.lanes(&self.outer, &self.inner);
+        let (moving, fixed, last) = (at(levels), at(others), levels.len());
         for run in runs {
             let (first, step) = match (moving, fixed) {
                 (Some(level), _) => (run.index[level], if level + 1 == last { scale } else { 0 }),
@@ -335,11 +403,8 @@ impl Elements {
         let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
             levels.iter().zip(index).map(|(level, i)| level.reads[part.place] * i).sum()
         };
-        let (runs, moving, still, scale) = match along {
-            Along::Inner(outer, runs) => (runs, &self.inner, offset(&self.outer, outer), 1),
-            Along::Outer(runs, inner) => (runs, &self.outer, offset(&self.inner, inner), 1),
-            Along::Every(outer, runs, stride) => (runs, &self.inner, offset(&self.outer, outer), stride),
-        };
+        let StripLanes { runs, moving, still: (others, index), scale } = along.lanes(&self.outer, &self.inner);
+        let still = offset(others, index);
         let step = moving.last().map_or(0, |level| level.reads[part.place]) * scale;
         for run in runs {
             let at = (still + offset(moving, &run.index)) * part.element.size() as i64;

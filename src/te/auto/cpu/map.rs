@@ -2,6 +2,7 @@
 
 use super::elements::{Along, Elements, Loops};
 use super::machine::{At, Awaited, LoopBuilder, Moving, PointLoop};
+use super::map_rows::ChosenRows;
 use super::memory::{Written, runs, write};
 use super::program::Program;
 use super::reduce_job::ALONE;
@@ -28,6 +29,8 @@ pub(in crate::te::auto) struct Map {
     results: Vec<Register>,
     outputs: Vec<Written>,
     machine: Option<PointLoop>,
+    /// The code if indices choose rows. It takes the place of `machine`.
+    rows: Option<ChosenRows>,
     awaited: Awaited,
     /// The registers of the caller's thread, if there is too little to do for others.
     alone: Option<Registers>,
@@ -48,7 +51,8 @@ impl Map {
         let outputs = Written::all(bound, &space.outputs, tuning.stores);
         let alone = (points(&inner) <= ALONE).then(|| Registers::new(&program));
         let awaited = Awaited::new(points(&inner), tuning.code);
-        Ok(Self { inner, program, elements, steps, results, outputs, machine: None, awaited, alone })
+        let (machine, rows) = (None, None);
+        Ok(Self { inner, program, elements, steps, results, outputs, machine, rows, awaited, alone })
     }
 
     /// The steps of a strip as machine code.
@@ -73,7 +77,13 @@ impl Map {
     /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&mut self) -> Result<(), TeError> {
         if self.awaited.pays() {
-            self.machine = self.compiled();
+            let known = (&self.program, &self.elements);
+            self.rows = ChosenRows::compiled(known, &self.steps, &self.results, &self.outputs);
+            self.machine = if self.rows.is_some() { None } else { self.compiled() };
+        }
+        if let Some(rows) = &self.rows {
+            // SAFETY: the caller's promise.
+            return unsafe { rows.run(&self.program, &self.elements, &self.outputs) };
         }
         let strips = (points(&self.inner) as usize).div_ceil(self.lanes());
         if let Some(mut registers) = self.alone.take() {

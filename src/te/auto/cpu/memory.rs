@@ -95,30 +95,64 @@ impl MemoryRows {
     }
 }
 
+/// Calls a function with the type of elements in memory, and that of their lanes.
+macro_rules! by_element {
+    ($element:expr, $function:ident($($argument:expr),*)) => {
+        match $element {
+            ElementType::F64 => $function::<f64, f64>($($argument),*),
+            ElementType::F32 => $function::<f32, f32>($($argument),*),
+            ElementType::F16 => $function::<f16, f32>($($argument),*),
+            ElementType::BF16 => $function::<bf16, f32>($($argument),*),
+            ElementType::I64 => $function::<i64, i64>($($argument),*),
+            ElementType::I32 => $function::<i32, i32>($($argument),*),
+            ElementType::I16 => $function::<i16, i32>($($argument),*),
+            ElementType::I8 => $function::<i8, i32>($($argument),*),
+            // The same bits.
+            ElementType::U64 => $function::<i64, i64>($($argument),*),
+            ElementType::U32 => $function::<u32, i64>($($argument),*),
+            ElementType::U16 => $function::<u16, i32>($($argument),*),
+            ElementType::F8E4M3 => $function::<E4M3, f32>($($argument),*),
+            ElementType::F8E5M2 => $function::<E5M2, f32>($($argument),*),
+            _ => $function::<u8, i32>($($argument),*),
+        }
+    };
+}
+
 /// Reads a block into lanes from `lane` on.
 ///
 /// # Safety
 /// All its elements must be readable and aligned to the element type, and nobody else may write them during the call.
 pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, lane: usize, block: &MemoryRows) {
     // SAFETY: the caller's promise, passed on.
-    unsafe {
-        match block.element {
-            ElementType::F64 => gather::<f64, f64>(registers, to, lane, block),
-            ElementType::F32 => gather::<f32, f32>(registers, to, lane, block),
-            ElementType::F16 => gather::<f16, f32>(registers, to, lane, block),
-            ElementType::BF16 => gather::<bf16, f32>(registers, to, lane, block),
-            ElementType::I64 => gather::<i64, i64>(registers, to, lane, block),
-            ElementType::I32 => gather::<i32, i32>(registers, to, lane, block),
-            ElementType::I16 => gather::<i16, i32>(registers, to, lane, block),
-            ElementType::I8 => gather::<i8, i32>(registers, to, lane, block),
-            // The same bits.
-            ElementType::U64 => gather::<i64, i64>(registers, to, lane, block),
-            ElementType::U32 => gather::<u32, i64>(registers, to, lane, block),
-            ElementType::U16 => gather::<u16, i32>(registers, to, lane, block),
-            ElementType::F8E4M3 => gather::<E4M3, f32>(registers, to, lane, block),
-            ElementType::F8E5M2 => gather::<E5M2, f32>(registers, to, lane, block),
-            _ => gather::<u8, i32>(registers, to, lane, block),
-        }
+    unsafe { by_element!(block.element, gather(registers, to, lane, block)) }
+}
+
+/// Reads elements at offsets from an address, counted in elements, into the first lanes.
+///
+/// # Safety
+/// The conditions of [`read`].
+pub(in crate::te::auto) unsafe fn read_at(
+    registers: &mut Registers,
+    to: Register,
+    (element, address): (ElementType, u64),
+    offsets: &[i64],
+) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { by_element!(element, gather_at(registers, to, address, offsets)) }
+}
+
+/// # Safety
+/// The conditions of [`read`].
+unsafe fn gather_at<T: Widen<L>, L: RegisterLane>(
+    registers: &mut Registers,
+    to: Register,
+    address: u64,
+    offsets: &[i64],
+) {
+    let from = address as *const T;
+    for (lane, offset) in registers.get_mut::<L>(to).iter_mut().zip(offsets) {
+        // SAFETY: the caller's promise.
+        *lane = unsafe { from.wrapping_offset(*offset as isize).read() }.widen();
     }
 }
 

@@ -2,9 +2,10 @@
 //! operation by operation), and reductions and scans of strips.
 //!
 //! Maps and reductions run the same programs as machine code (`machine`), if points are neighbours in memory and there
-//! are enough of them. Points of several runs count together. A chain of reductions along rows is then one loop over
-//! whole rows. Strips serve all else: operations without vector instructions, work too small to compile for, and other
-//! CPUs. Tests compare the code's bits with theirs.
+//! are enough of them. Points of several runs count together. Maps compute and check indices once a row, if these choose
+//! whole rows, as in embeddings (`map_rows.rs`). A chain of reductions along rows is one loop over whole rows. Strips
+//! serve all else: operations without vector instructions, work too small to compile for, and other CPUs. Tests compare
+//! the code's bits with theirs.
 //!
 //! # Reductions: which code is taken
 //!
@@ -55,6 +56,7 @@ mod invariant;
 mod machine;
 pub(super) mod made;
 mod map;
+mod map_rows;
 mod memory;
 mod program;
 mod reduce_argmax;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::contraction::Contraction;
-use super::elements::Along;
+use super::elements::{Along, StripLanes};
 use super::fold_lanes::fold_lanes;
 use super::machine::At;
 use super::memory::{LaneRun, Written, decode, origin, runs, write};
@@ -567,11 +567,8 @@ impl Job {
         let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
             levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
         };
-        let (runs, moving, still, scale) = match along {
-            Along::Inner(outer, runs) => (runs, &self.inner, offset(&self.outer, outer), 1),
-            Along::Outer(runs, inner) => (runs, &self.outer, offset(&self.inner, inner), 1),
-            Along::Every(outer, runs, stride) => (runs, &self.inner, offset(&self.outer, outer), stride),
-        };
+        let StripLanes { runs, moving, still: (others, index), scale } = along.lanes(&self.outer, &self.inner);
+        let still = offset(others, index);
         let step = moving.last().map_or(0, |level| level.outputs[place]) * scale;
         for run in runs {
             let target = output.target(still + offset(moving, &run.index), step);

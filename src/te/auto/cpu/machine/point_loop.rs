@@ -112,7 +112,7 @@ impl<'a> LoopBuilder<'a> {
     }
 
     /// This builder, for a caller that finds the rows that indices choose.
-    pub(super) fn choosing(self) -> Self {
+    pub(in crate::te::auto::cpu) fn choosing(self) -> Self {
         Self { chooses: true, ..self }
     }
 
@@ -248,6 +248,7 @@ impl<'a> LoopBuilder<'a> {
             // A single element is as it lies in memory.
             (0, Some(Lane::F32 | Lane::I32), BodyLanes::Narrow | BodyLanes::Equal) => body.uniform(),
             (0, Some(Lane::F64), BodyLanes::Wide | BodyLanes::Equal) => body.wide_uniform(),
+            _ if self.elements.is_chosen(number) => return None,
             _ => {
                 self.gathered.as_mut()?.push(number);
                 self.strip(register)?;
@@ -407,22 +408,8 @@ impl PointLoop {
         count: usize,
         rows: LoopOutputs,
     ) {
-        let mut addresses = [std::ptr::null_mut::<u8>(); ARGUMENTS];
         let mut numbers = [0i32; ARGUMENTS];
-        for ((binding, address), number) in self.bindings.iter().zip(&mut addresses).zip(&mut numbers) {
-            *address = match *binding {
-                LoopBinding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
-                LoopBinding::Written(place) => written(elements, outputs, place, (at.outer, at.inner)),
-                LoopBinding::Strip(register) => lanes(registers, register, at.strip),
-                LoopBinding::Uniform(register) => lanes(registers, register, at.uniform),
-                LoopBinding::Cyclic(register) => lanes(registers, register, at.cyclic),
-                LoopBinding::Kept => registers.kept[at.kept..].as_mut_ptr().cast(),
-                LoopBinding::Axis(axis, least) => {
-                    *number = (axis_value(elements, axis, (at.outer, at.inner)) + least) as i32;
-                    std::ptr::from_mut(number).cast()
-                }
-            };
-        }
+        let mut addresses = self.addresses((elements, outputs), registers, at, &mut numbers);
         let mut apart = [0; ARGUMENTS];
         if rows.count > 1 {
             self.bindings.iter().zip(&mut apart).for_each(|(of, by)| *by = of.bytes_apart(elements, outputs, rows));
@@ -443,6 +430,83 @@ impl PointLoop {
                 }
             }
         }
+    }
+}
+
+impl PointLoop {
+    /// [`run`](Self::run) for code that [chooses](LoopBuilder::choosing) rows: for neighbouring rows of `length` points.
+    /// `chosen` gives the address of a row's first element: for the number of a read, and that of the row.
+    ///
+    /// # Safety
+    /// The conditions of [`PointLoop::run`]. The rows must be within their tensors.
+    pub(in crate::te::auto::cpu) unsafe fn run_chosen(
+        &self,
+        (elements, outputs): (&Elements, &[Written]),
+        registers: &mut Registers,
+        at: At<'_>,
+        (rows, length): (usize, usize),
+        chosen: impl Fn(usize, usize) -> Option<u64>,
+    ) {
+        let mut numbers = [0i32; ARGUMENTS];
+        let mut addresses = self.addresses((elements, outputs), registers, at, &mut numbers);
+        let addresses = &mut addresses[..self.bindings.len()];
+        let of_rows = elements.rows().last();
+        let apart = |binding: &LoopBinding| match *binding {
+            LoopBinding::Read(part) => elements.row_bytes_apart(part),
+            LoopBinding::Written(place) => {
+                of_rows.map_or(0, |level| level.outputs[place]) as isize * outputs[place].element.size() as isize
+            }
+            _ => 0,
+        };
+        let mut by = [0; ARGUMENTS];
+        self.bindings.iter().zip(&mut by).for_each(|(binding, by)| *by = apart(binding));
+        for row in 0..rows {
+            for (binding, address) in self.bindings.iter().zip(&mut *addresses) {
+                if let LoopBinding::Read(part) = *binding
+                    && let Some(chosen) = chosen(part, row)
+                {
+                    *address = chosen as *mut u8;
+                }
+            }
+            // SAFETY: the caller's promise, and what `run_rows` says of reads that aren't chosen.
+            unsafe { self.kernel.run(addresses, length) };
+            for ((address, by), binding) in addresses.iter_mut().zip(&by).zip(&self.bindings) {
+                match *binding {
+                    // SAFETY: the address of its number, which nothing else refers to.
+                    LoopBinding::Axis(axis, _) if of_rows.is_some_and(|level| level.axis == Some(axis)) => unsafe {
+                        let number = address.cast::<i32>();
+                        number.write(number.read().wrapping_add(1));
+                    },
+                    _ => *address = address.wrapping_offset(*by),
+                }
+            }
+        }
+    }
+
+    /// The addresses of the first point's lanes; `numbers` gets the values of axes.
+    fn addresses(
+        &self,
+        (elements, outputs): (&Elements, &[Written]),
+        registers: &mut Registers,
+        at: At<'_>,
+        numbers: &mut [i32; ARGUMENTS],
+    ) -> [*mut u8; ARGUMENTS] {
+        let mut addresses = [std::ptr::null_mut::<u8>(); ARGUMENTS];
+        for ((binding, address), number) in self.bindings.iter().zip(&mut addresses).zip(numbers) {
+            *address = match *binding {
+                LoopBinding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
+                LoopBinding::Written(place) => written(elements, outputs, place, (at.outer, at.inner)),
+                LoopBinding::Strip(register) => lanes(registers, register, at.strip),
+                LoopBinding::Uniform(register) => lanes(registers, register, at.uniform),
+                LoopBinding::Cyclic(register) => lanes(registers, register, at.cyclic),
+                LoopBinding::Kept => registers.kept[at.kept..].as_mut_ptr().cast(),
+                LoopBinding::Axis(axis, least) => {
+                    *number = (axis_value(elements, axis, (at.outer, at.inner)) + least) as i32;
+                    std::ptr::from_mut(number).cast()
+                }
+            };
+        }
+        addresses
     }
 }
 
