@@ -261,13 +261,21 @@ impl Elements {
         rows_of(&self.inner)
     }
 
+    /// Whether a register of a read or an axis has one value for all points of a [row](Self::rows).
+    pub(in crate::te::auto) fn stands_in_rows(&self, register: Register) -> bool {
+        let last = self.inner.last().and_then(|level| level.axis);
+        let axis = self.axes.iter().any(|(to, axis, _)| *to == register && Some(*axis) != last);
+        axis || self.parts.iter().any(|part| part.to == register && !self.part_moves(part))
+    }
+
     /// The reads whose rows indices choose, by their numbers.
     pub(in crate::te::auto) fn of_chosen_rows(&self) -> impl Iterator<Item = usize> {
         (0..self.parts.len()).filter(|part| self.is_chosen(*part))
     }
 
     /// The addresses of the first elements of `count` rows of `length` points, for each of the reads whose rows indices
-    /// choose: all rows of one read before the next read's. There must be no outer loops.
+    /// choose: all rows of one read before the next read's. There must be no outer loops. The rows' first points are lanes;
+    /// `filled`: registers get the elements of all reads, not only of those that indices are computed from.
     ///
     /// # Safety
     /// The conditions of [`Elements::fill`].
@@ -275,6 +283,7 @@ impl Elements {
         &self,
         registers: &mut Registers,
         (runs, count, length): (&[LaneRun], usize, usize),
+        filled: bool,
         addresses: &mut Vec<u64>,
     ) -> Result<(), TeError> {
         addresses.clear();
@@ -288,7 +297,7 @@ impl Elements {
                 None => unsafe { self.fill_affine(registers, part, along) },
                 Some(computed) => {
                     // A later index may depend on the element.
-                    let wanted = self.parts[number + 1..].iter().any(|later| later.computed.is_some());
+                    let wanted = filled || self.parts[number + 1..].iter().any(|later| later.computed.is_some());
                     // SAFETY: the caller's promise.
                     unsafe { computed.choose_rows(registers, part.target(), (count, length, wanted), addresses) }?;
                 }

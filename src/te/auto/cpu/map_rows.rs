@@ -1,7 +1,7 @@
 //! Maps whose reads are rows that indices choose: gathers of rows, values of a group for each of its elements.
 //!
-//! An index is the same for all points of a row, so it is computed and checked once a row. The row itself is one loop in
-//! machine code, from memory to memory.
+//! An index is the same for all points of a row, so it is computed and checked once a row, as is every other value of this
+//! kind. The row itself is one loop in machine code, from memory to memory.
 
 use super::elements::Elements;
 use super::machine::{At, LoopBuilder, Moving, PointLoop};
@@ -23,6 +23,8 @@ pub(super) struct ChosenRows {
     code: PointLoop,
     /// The reads whose rows indices choose, by their numbers.
     chosen: Vec<usize>,
+    /// The steps whose operands are the same for all points of a row.
+    once: Vec<LaneStep>,
     /// The number of rows, and their points.
     rows: usize,
     length: usize,
@@ -46,13 +48,32 @@ impl ChosenRows {
         if !suit || length < SHORTEST || rows < parallel::threads() {
             return None;
         }
+        let mut of_rows: Vec<Register> = program.constants.iter().map(|(register, _)| *register).collect();
+        let is_of_rows = |of_rows: &[Register], register: &Register| {
+            of_rows.contains(register) || elements.stands_in_rows(*register)
+        };
+        let (mut once, mut each) = (Vec::new(), Vec::new());
+        for step in steps {
+            if step.operands().iter().all(|operand| is_of_rows(&of_rows, operand)) {
+                of_rows.push(step.to);
+                once.push(*step);
+            } else {
+                each.push(*step);
+            }
+        }
         let mut builder = LoopBuilder::new(program, elements, Moving::Inner).choosing();
-        builder.steps(steps)?;
+        for made in &once {
+            let is_used = |step: &LaneStep| step.operands().contains(&made.to);
+            if each.iter().any(is_used) || results.contains(&made.to) {
+                builder.uniform(made.to)?;
+            }
+        }
+        builder.steps(&each)?;
         for (place, (output, result)) in outputs.iter().zip(results).enumerate() {
             builder.write_points(*result, place, output, false)?;
         }
         let (code, length) = (builder.finish()?, usize::try_from(length).ok()?);
-        Some(Self { code, chosen, rows, length, together: (STRIP / length).clamp(1, LANES) })
+        Some(Self { code, chosen, once, rows, length, together: (STRIP / length).clamp(1, LANES) })
     }
 
     /// Computes all rows.
@@ -89,12 +110,13 @@ impl ChosenRows {
         let count = self.together.min(self.rows - first);
         let along = runs(elements.rows(), first as i64, count);
         // SAFETY: the caller's promise.
-        unsafe { elements.choose_rows(registers, (&along, count, self.length), addresses) }?;
+        unsafe { elements.choose_rows(registers, (&along, count, self.length), !self.once.is_empty(), addresses) }?;
+        registers.run(&self.once, count)?;
         let mut inner = decode(&elements.inner, (first * self.length) as i64);
         for run in &along {
             let row = run.index.len() - 1;
             inner[..=row].copy_from_slice(&run.index);
-            let at = At { outer: &[], inner: &inner, strip: 0, uniform: 0, cyclic: 0, kept: 0 };
+            let at = At { outer: &[], inner: &inner, strip: 0, uniform: run.lane, cyclic: 0, kept: 0 };
             let chosen = |part: usize, of_run: usize| {
                 let number = self.chosen.iter().position(|chosen| *chosen == part)?;
                 Some(addresses[number * count + run.lane + of_run])

@@ -104,3 +104,16 @@ fn wrong_rows_are_named_by_code_as_by_steps() {
         assert!(messages[0].contains(&to.to_string()), "{}", messages[0]);
     }
 }
+
+/// Statistics of a group are the same for each of its channels, and what is computed of them, for a row.
+#[test]
+fn group_norms_have_the_same_bits() {
+    for (seed, shape) in [[2, 6, 5, 40], [3, 4, 1, 100], [1, 8, 7, 9]].into_iter().enumerate() {
+        let a = placeholder_of([F32, BF16, F16][seed], shape.map(extent), "A");
+        let weight = placeholder_of(F32, [extent(shape[1])], "W");
+        let output = ops::group_norm(&a, 2, Some(&weight), None, 1e-5).expect("it is well formed");
+        let given = [(&a, shape.to_vec()), (&weight, vec![shape[1]])];
+        let compiled = check(&format!("a norm of {shape:?}"), &[&output], &given, &[shape.to_vec()], seed as u64);
+        assert!(!has_vectors() || compiled > 0, "{shape:?}");
+    }
+}

@@ -456,6 +456,8 @@ impl PointLoop {
             LoopBinding::Written(place) => {
                 of_rows.map_or(0, |level| level.outputs[place]) as isize * outputs[place].element.size() as isize
             }
+            // The next lane.
+            LoopBinding::Uniform(_) => 4,
             _ => 0,
         };
         let mut by = [0; ARGUMENTS];
