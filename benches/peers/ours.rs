@@ -111,7 +111,7 @@ fn group_norm(device: &Device, shape: [usize; 3]) -> Outcome<Contestant<'static>
     run::<f32>(device, &output, vec![(x, given)], vec![images, channels, extent, extent])
 }
 
-/// Classes, and rows of a table, in no order: see `worker.py`.
+/// Classes, and rows of a table, in no order: see `inputs.py`.
 fn places(device: &Device, count: usize, below: usize) -> Outcome<DeviceTensor> {
     let places: Vec<i32> = (0..count).map(|i| (i * 7919 % below) as i32).collect();
     Ok(device.tensor(&places, [count])?)

@@ -17,6 +17,7 @@
 //! | [`ranks`] | how do I divide a layer among GPUs, and test that without any? |
 //! | [`performance`] | which kernel was chosen, why, and what do I measure? |
 //! | [`debugging`] | a result is wrong: what do I look at? |
+//! | [`proof`] | what is proved, by which means, and what is not? |
 //! | [`comparison`] | how does it compare with cuBLASLt, CUTLASS, Triton, and the fusion of candle and burn? |
 
 pub mod comparison;
@@ -29,6 +30,7 @@ pub mod from_mathematics;
 pub mod memory;
 pub mod performance;
 pub mod plans;
+pub mod proof;
 pub mod quantized_checkpoints;
 pub mod quantized_weights;
 pub mod ranks;

@@ -33,8 +33,7 @@ pub(super) struct ChosenRows {
 }
 
 impl ChosenRows {
-    /// `None` if no index chooses rows, if rows are too short or too few for the threads, or if vector code doesn't do all
-    /// steps.
+    /// `None` if no index chooses rows, or if rows are too short, or fewer than threads. Also if vector code lacks a step.
     pub(super) fn compiled(
         (program, elements): (&Program, &Elements),
         steps: &[LaneStep],
