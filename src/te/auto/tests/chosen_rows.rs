@@ -12,8 +12,14 @@ use crate::te::expr::expression::Expr;
 use crate::te::expr::tensor::Tensor;
 use crate::te::ops;
 
-/// A map of two axes, with one to three reads at computed rows; and the inputs.
-fn map(random: &mut fastrand::Rng) -> (Tensor, [usize; 2], Vec<(Tensor, Vec<usize>)>) {
+/// A map of two axes, with one to three reads at computed rows.
+struct RandomMap {
+    output: Tensor,
+    shape: [usize; 2],
+    given: Vec<(Tensor, Vec<usize>)>,
+}
+
+fn map(random: &mut fastrand::Rng) -> RandomMap {
     let (shape, height) = ([random.usize(1..60), random.usize(4..150)], random.usize(1..50));
     let width = 2 * shape[1] + 3;
     let mut given = inputs(random, &shape);
@@ -53,7 +59,7 @@ fn map(random: &mut fastrand::Rng) -> (Tensor, [usize; 2], Vec<(Tensor, Vec<usiz
         vec![&all.floats[last] + &all.floats[0]]
     });
     given.extend([(table, vec![height, width]), (places, vec![shape[0]]), (next, vec![height])]);
-    (output.expect("it is well formed").remove(0), shape, given)
+    RandomMap { output: output.expect("it is well formed").remove(0), shape, given }
 }
 
 #[test]
@@ -61,7 +67,7 @@ fn random_maps_have_the_same_bits() {
     let (count, mut compiled) = (u64::from(testing::cases(120)), 0);
     for seed in 0..count {
         let mut random = fastrand::Rng::with_seed(seed);
-        let (output, shape, given) = map(&mut random);
+        let RandomMap { output, shape, given } = map(&mut random);
         let given: Vec<(&Tensor, Vec<usize>)> = given.iter().map(|(tensor, shape)| (tensor, shape.clone())).collect();
         let loops = check(&format!("map {seed} of {shape:?}"), &[&output], &given, &[shape.to_vec()], seed);
         compiled += u64::from(loops > 0);
