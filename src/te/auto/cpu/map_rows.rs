@@ -1,6 +1,6 @@
 //! Maps whose reads are rows that indices choose: gathers of rows, values of a group for each of its elements.
 //!
-//! An index is the same for all points of a row, so it is computed and checked once a row, as is every other value of this
+//! An index is the same for all points of a row. It is computed and checked once a row, as is every other value of this
 //! kind. The row itself is one loop in machine code, from memory to memory.
 
 use super::elements::Elements;
