@@ -83,6 +83,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/picked.cuh", include_str!("sm90/picked.cuh")),
     ("sm90/mixed.cuh", include_str!("sm90/mixed.cuh")),
     ("sm90/scaled.cuh", include_str!("sm90/scaled.cuh")),
+    ("sm100/tensor_memory.cuh", include_str!("sm100/tensor_memory.cuh")),
+    ("sm100/products.cuh", include_str!("sm100/products.cuh")),
 ];
 
 /// The paths of all headers.

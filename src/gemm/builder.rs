@@ -254,6 +254,14 @@ impl<E> Builder<E> {
         self
     }
 
+    /// Some knobs of a kernel for sm_100a, which has those of sm_90a. The model chooses the others; a request without a kernel
+    /// is refused.
+    #[must_use]
+    pub fn sm100(mut self, request: sm90::Request) -> Self {
+        self.planner.description.request.pins.sm100 = Some(request);
+        self
+    }
+
     /// Exactly this kernel, one of the [candidates](Choice::candidates) for this very product: for measuring one
     /// candidate after another.
     #[must_use]

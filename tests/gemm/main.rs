@@ -45,6 +45,7 @@ mod scaled;
 mod scaled_refused;
 mod scattered;
 mod stream_k;
+mod tensor_memory;
 mod traced;
 mod typed;
 mod weights;

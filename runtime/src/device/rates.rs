@@ -9,7 +9,7 @@ pub struct Rates {
     pub mma: f64,
     /// `mma.sync` of 8-bit integers.
     pub mma_int8: f64,
-    /// `wgmma` of f16 and bf16. 8-bit types have twice of it, TF32 half. 0 where there is none.
+    /// `wgmma` and `tcgen05.mma` of f16 and bf16. 8-bit types have twice of it, TF32 half. 0 where there is none.
     pub wgmma: f64,
     /// `fma` of f32.
     pub f32: f64,
@@ -42,7 +42,7 @@ const TABLE: [((u8, u8), Rates); 10] = {
         ((8, 7), of(1024.0, [0.0, 128.0, 2.0, 20.0], 0.39)),
         ((8, 9), of(512.0, [0.0, 128.0, 2.0, 20.0], 0.59)),
         ((9, 0), of(1280.0, [2048.0, 128.0, 128.0, 30.6], 0.78)),
-        ((10, 0), of(1024.0, [0.0, 128.0, 64.0, 30.6], 0.763)),
+        ((10, 0), of(1024.0, [4096.0, 128.0, 64.0, 30.6], 0.763)),
         ((10, 3), of(1024.0, [0.0, 128.0, 2.0, 30.6], 0.763)),
         ((11, 0), of(1024.0, [0.0, 128.0, 2.0, 20.0], 0.59)),
         ((12, 0), of(512.0, [0.0, 128.0, 2.0, 20.0], 0.59)),

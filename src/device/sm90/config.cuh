@@ -97,6 +97,24 @@ struct Shape {
     }
 };
 
+// Whether products go to tensor memory, from which a consumer loads its accumulators. Kernels for sm_100a specialise it for
+// their `Config` (../sm100/).
+template <class Config>
+struct HasTensorMemory {
+    static constexpr bool VALUE = false;
+};
+
+// The MMA rows of a tile's results that a block of a warpgroup's accumulators has: four runs of 16 rows, one for each warp.
+// Kernels whose runs are apart specialise it.
+template <class Config>
+struct BlockRows {
+    static constexpr int STRIDE = 16;  // from a warp's run to the next one's
+
+    static __device__ __forceinline__ int first(int member, int block) {
+        return Shape<Config>::first_result_row(member) + 64 * block;
+    }
+};
+
 // The control block of shared memory: mbarriers, then words.
 template <class Config>
 struct Control {
@@ -113,6 +131,7 @@ struct Control {
     static constexpr int END = HEARD + 8 * Shape<Config>::TEAMS;
     static constexpr int WORDS = Config::CONTROL_OFFSET + 512;              // a word for every team: who arrived last
     static constexpr int FINISHES = WORDS + 4 * Shape<Config>::TEAMS;       // a word for every team: what it decided
+    static constexpr int ADDRESS = FINISHES + 4 * Shape<Config>::TEAMS;     // a word: where tensor memory begins
     static_assert(END <= WORDS, "64 mbarriers");
 };
 

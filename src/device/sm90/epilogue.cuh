@@ -104,7 +104,7 @@ struct Epilogue {
                     const u32 full = shared + C::AUX_FULL + 8 * place;
                     mbarrier_wait(shared + C::AUX_EMPTY + 8 * place, ring.parity ^ 1);
                     mbarrier_expect(full, bytes);
-                    Visitor::load_inputs(parameters, of_sweep, work, S::first_result_row(member) + 64 * block,
+                    Visitor::load_inputs(parameters, of_sweep, work, BlockRows<Config>::first(member, block),
                                          S::first_column(member) + column, input_stage(consumer, ring.stage), full);
                 }
                 ring.advance();
@@ -242,7 +242,7 @@ struct Epilogue {
             }
             warpgroup_sync<Config::CONSUMERS>(L::consumer());  // the stage is complete, and everyone's writes fenced
             if (issues) {
-                visitor.store_outputs(Sweep<SWEEP>(), S::first_result_row(L::member()) + 64 * block,
+                visitor.store_outputs(Sweep<SWEEP>(), BlockRows<Config>::first(L::member(), block),
                                       S::first_column(L::member()) + column, outputs);
                 store_commit();
             }

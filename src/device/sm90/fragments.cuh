@@ -3,7 +3,7 @@
 // The accumulators of a warp are handled in units of 16 rows by WIDTH columns, V values for every lane: value 4j + 2h +
 // c has row l/4 + 8h and column 8j + 2(l%4) + c of the unit. That is the map of wgmma as of mma.m16n8.
 //
-// A step of a warpgroup is 64 rows by STEP columns. Tensors that are copied by boxes lie in shared memory as TMA puts
+// A step of a warpgroup is a block of 64 rows by STEP columns. Its rows are four runs of 16 (BlockRows). Tensors that are copied by boxes lie in shared memory as TMA puts
 // them: problem rows of at most 128 bytes; wider rows are cut into boxes side by side. The 16-byte chunks of a row are
 // permuted by its number (TMA's swizzle).
 #pragma once
@@ -35,7 +35,7 @@ struct Lanes {
 
     // MMA row in the tile's results of a half of block `block`; MMA column of the unit's (j, c).
     static __device__ __forceinline__ int row(int block, int half) {
-        return S::first_result_row(member()) + 64 * block + 16 * warp() + lane() / 4 + 8 * half;
+        return BlockRows<Config>::first(member(), block) + BlockRows<Config>::STRIDE * warp() + lane() / 4 + 8 * half;
     }
     static __device__ __forceinline__ int column(int unit_column, int column_index) {
         return unit_column + 8 * (column_index / 2) + 2 * (lane() % 4) + column_index % 2;
@@ -125,8 +125,14 @@ struct Staged {
     static constexpr int SIZE = sizeof(T);
     static constexpr int ROWS = Config::SWAP_AB ? Config::STEP : 64;     // of the problem
     static constexpr int COLUMNS = Config::SWAP_AB ? 64 : Config::STEP;  // of the problem
-    static constexpr int BOX_COLUMNS = COLUMNS * SIZE > 128 ? 128 / SIZE : COLUMNS;
+    // Runs of 16 rows that do not follow one another have boxes of their own.
+    static constexpr int APART = BlockRows<Config>::STRIDE == 16 ? 0 : BlockRows<Config>::STRIDE;
+    static constexpr int WIDEST = APART != 0 && Config::SWAP_AB ? 16 : 128 / SIZE;
+    static constexpr int BOX_COLUMNS = COLUMNS > WIDEST ? WIDEST : COLUMNS;
+    static constexpr int RUNS = APART != 0 && !Config::SWAP_AB ? 4 : 1;  // copies of a box
     static constexpr int BOXES = COLUMNS / BOX_COLUMNS;
+    // From a box to the next, of the problem.
+    static constexpr int COLUMNS_APART = APART != 0 && Config::SWAP_AB ? APART : BOX_COLUMNS;
     static constexpr int ROW_BYTES = BOX_COLUMNS * SIZE;
     static constexpr int BOX_BYTES = ROWS * ROW_BYTES;
     static constexpr int BYTES = BOXES * BOX_BYTES;
@@ -208,17 +214,18 @@ struct Staged {
                                                       int row, int column, index_t batch_stride) {
         const int m = row_in_problem<Config>(work, row, column), n = column_in_problem<Config>(work, row, column);
 #pragma unroll
-        for (int b = 0; b < BOXES; ++b)
-            load_box<Hint::Normal>(shared_address(block_memory()) + stage + b * BOX_BYTES, map, full,
-                                   n + b * BOX_COLUMNS, m, batch_stride != 0 ? work.batch : 0);
+        for (int b = 0; b < BOXES * RUNS; ++b)
+            load_box<Hint::Normal>(shared_address(block_memory()) + stage + b * (BOX_BYTES / RUNS), map, full,
+                                   n + b / RUNS * COLUMNS_APART, m + b % RUNS * APART, batch_stride != 0 ? work.batch : 0);
     }
     static __device__ __forceinline__ void store_boxes(int stage, const TensorMap& map, const Work& work, int row,
                                                        int column, index_t batch_stride) {
         const int m = row_in_problem<Config>(work, row, column), n = column_in_problem<Config>(work, row, column);
 #pragma unroll
-        for (int b = 0; b < BOXES; ++b)
-            store_box<Config::OUTPUT_HINT>(map, shared_address(block_memory()) + stage + b * BOX_BYTES,
-                                           n + b * BOX_COLUMNS, m, batch_stride != 0 ? work.batch : 0);
+        for (int b = 0; b < BOXES * RUNS; ++b)
+            store_box<Config::OUTPUT_HINT>(map, shared_address(block_memory()) + stage + b * (BOX_BYTES / RUNS),
+                                           n + b / RUNS * COLUMNS_APART, m + b % RUNS * APART,
+                                           batch_stride != 0 ? work.batch : 0);
     }
 
     // Writes zeros in place of a tensor that need not be read. By a warp.

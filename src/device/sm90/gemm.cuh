@@ -3,6 +3,7 @@
 //   producer warpgroup   warp 0: A and B, by TMA, for the whole cluster
 //                        warp 1: the epilogue's tensors, by TMA
 //                        warp 2: the epilogue's vectors
+//                        warp 3: products in tensor memory, where there is one (../sm100/)
 //   consumer warpgroups  products (wgmma) -> split-K -> epilogue (visitor on fragments) -> reductions
 //
 // All roles walk through the same units of work in the same order and meet only at mbarriers.
@@ -109,6 +110,14 @@ struct Gemm {
                         Tail::produce_vectors(parities, parameters, work, team_of(turn), shared);
                 });
             }
+        } else if (warp == 3) {
+            if constexpr (HasTensorMemory<Config>::VALUE) {
+                if (L::lane() != 0) return;
+                typename Products<Config>::template Issuer<Multiply> issuer(cluster, shared);
+                for_each_unit(common, cluster.rank, [&](const Work& work, int) {
+                    issuer.run(as_needed<Config>(work, parameters, cluster.rank).k_tiles, common.problem.k > 0);
+                });
+            }
         }
     }
 
@@ -117,14 +126,14 @@ struct Gemm {
         const Problem& problem = common.problem;
         const int thread = L::member() * WARPGROUP + static_cast<int>(threadIdx.x) % WARPGROUP;  // of the team
         const typename Loop::Release release(shared, cluster);
-        typename Loop::Ring ring;
+        typename Products<Config>::OfConsumer ring;
         typename Tail::State state;
         Turns<Config> turns(shared);
         typename Config::Accumulator acc[S::BLOCKS][S::REGISTERS];
         for_each_unit(common, cluster.rank, [&](const Work& unit, int turn) {
             const Work work = as_needed<Config>(unit, parameters, cluster.rank);
             if (team_of(turn) != L::team()) {
-                if (problem.k > 0) ring.skip(work.k_tiles);
+                Products<Config>::skip(ring, work.k_tiles, problem.k > 0);
                 return;
             }
             Visitor visitor(parameters, work);
@@ -153,8 +162,10 @@ struct Gemm {
             Loop::init(shared);
             Tail::init(parameters.common.problem, shared);
             Turns<Config>::init(shared);
+            if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::init(shared);
             fence_mbarrier_init();
         }
+        if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::allocate(shared);
         if (parameters.common.problem.k == 0) {
             Loop::clear(shared);
             if constexpr (S::CLUSTER > 1) __syncthreads();  // the cluster's barrier orders no writes
@@ -168,6 +179,7 @@ struct Gemm {
         } else {
             __syncthreads();
         }
+        if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::allocated();
         if constexpr (Config::DEPENDENT_LAUNCH) wait_for_previous_launch();
         if (warpgroup == 0) {
             if constexpr (Config::PRODUCER_REGISTERS > 0) give_registers<Config::PRODUCER_REGISTERS>();
@@ -180,6 +192,7 @@ struct Gemm {
             __syncwarp();  // the barrier is an aligned one
             cluster_sync();  // nobody leaves while others may still arrive at its barriers
         }
+        if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::free(shared);
     }
 };
 

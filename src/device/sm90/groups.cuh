@@ -185,7 +185,8 @@ struct GroupScheduler {
 // Whether all rows of a step, whose first MMA row and column in the tile's results are given, are the group's.
 template <class Config>
 __device__ __forceinline__ bool whole_step(const Inside& inside, int row, int column) {
-    return Config::SWAP_AB ? column + Config::STEP <= inside.columns : row + 64 <= inside.rows;
+    return Config::SWAP_AB ? column + Config::STEP <= inside.columns
+                           : row + 3 * BlockRows<Config>::STRIDE + 16 <= inside.rows;
 }
 
 // The extents of a group's elements, for what is accessed one by one.

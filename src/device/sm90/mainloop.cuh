@@ -116,6 +116,7 @@ struct Mainloop {
     using Cluster = ClusterPlace<Config>;
     using Accumulator = typename Config::Accumulator;
     using Ring = PipelineState<Config::STAGES>;
+    using OfConsumer = Ring;  // what a consumer waits for: stages
     using AStage = OperandStage<Config, Config::A_ELEMENT_BYTES, Config::A_MAJOR, Config::MMA_ROWS, S::COUNT_ROWS,
                                 S::COUNT_ROWS == 1 ? Config::MMA_ROWS : 64, Config::CLUSTER_COLUMNS,
                                 Config::A_STAGE_BYTES, Config::A_HINT>;
@@ -128,7 +129,9 @@ struct Mainloop {
     static __device__ __forceinline__ void init(u32 shared) {
         for (int s = 0; s < Config::STAGES; ++s) {
             mbarrier_init(shared + C::FULL + 8 * s, 1);
-            mbarrier_init(shared + C::EMPTY + 8 * s, Cluster::SHARERS * S::TEAM_WARPS);
+            // Products in tensor memory are one thread's.
+            mbarrier_init(shared + C::EMPTY + 8 * s,
+                          Cluster::SHARERS * (HasTensorMemory<Config>::VALUE ? 1 : S::TEAM_WARPS));
         }
     }
 
@@ -166,6 +169,11 @@ struct Mainloop {
         for (int at = 16 * static_cast<int>(threadIdx.x); at < Config::B_STAGE_BYTES; at += 16 * S::THREADS)
             store_shared_16(shared + Config::B_OFFSET + at, 0, 0, 0, 0);
         fence_shared_for_copies();  // the products read as TMA does
+    }
+
+    // Passes over a tile that another team has.
+    static __device__ __forceinline__ void skip(OfConsumer& ring, int k_tiles, bool loaded) {
+        if (loaded) ring.skip(k_tiles);
     }
 
     // How a lane of a consumer gives stages back.

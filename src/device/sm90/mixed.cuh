@@ -26,9 +26,14 @@ struct MixedProducts {
     using S = Shape<Config>;
     using C = Control<Config>;
     using Loop = Mainloop<Config>;
+    using OfConsumer = typename Loop::OfConsumer;
     static constexpr int ROW_BYTES = Config::TILE_K * Config::A_ELEMENT_BYTES, STEPS = 4;
     static_assert(Config::SWAP_AB && Config::A_MAJOR == Major::K && ROW_BYTES == 64);
     static_assert(!Config::PROMOTE && !Config::SPLIT_COLUMNS);
+
+    static __device__ __forceinline__ void skip(OfConsumer& ring, int k_tiles, bool loaded) {
+        Loop::skip(ring, k_tiles, loaded);
+    }
 
     // A lane's bytes of a k-tile, of rows 8 apart: k = 2q, 2q+1, 2q+8, 2q+9 of every step.
     using Bytes = u32[STEPS][S::BLOCKS][2];

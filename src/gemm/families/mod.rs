@@ -25,7 +25,7 @@ use crate::gemm::kernel::{Switches, Within};
 use crate::gemm::problem::OperandLayout;
 
 /// All families, the oldest first: of two kernels with the same predicted time, the model takes the earlier one's.
-pub(crate) const FAMILIES: Families = Families(&[&sm80::Sm80, &sm90::Sm90]);
+pub(crate) const FAMILIES: Families = Families(&[&sm80::Sm80, sm90::SM_90, sm90::SM_100]);
 
 /// The families that kernels are chosen from.
 #[derive(Clone, Copy)]

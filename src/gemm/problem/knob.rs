@@ -16,6 +16,8 @@ pub enum Knob {
     StreamK,
     /// [`sm90`](crate::gemm::Builder::sm90).
     Sm90,
+    /// [`sm100`](crate::gemm::Builder::sm100).
+    Sm100,
     /// [`candidate`](crate::gemm::Builder::candidate).
     Candidate,
     /// [`multiprocessors`](crate::gemm::Builder::multiprocessors).
@@ -32,12 +34,13 @@ pub enum Knob {
 
 impl Knob {
     /// Every knob.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Tile,
         Self::Stages,
         Self::SplitK,
         Self::StreamK,
         Self::Sm90,
+        Self::Sm100,
         Self::Candidate,
         Self::Multiprocessors,
         Self::FastMath,
@@ -56,6 +59,7 @@ impl fmt::Display for Knob {
             Self::SplitK => ".split_k(…)",
             Self::StreamK => ".split_k(SplitK::Stream)",
             Self::Sm90 => ".sm90(…)",
+            Self::Sm100 => ".sm100(…)",
             Self::Candidate => ".candidate(…)",
             Self::Multiprocessors => ".multiprocessors(…)",
             Self::FastMath => ".fast_math(true)",

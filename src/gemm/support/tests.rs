@@ -190,6 +190,7 @@ fn turned(builder: Builder, knob: Knob, candidate: &Candidate) -> Builder {
         Knob::SplitK => builder.split_k(SplitK::Serial(2)),
         Knob::StreamK => builder.split_k(SplitK::Stream),
         Knob::Sm90 => builder.sm90(sm90::Request::default()),
+        Knob::Sm100 => builder.sm100(sm90::Request::default()),
         Knob::Candidate => builder.candidate(candidate),
         Knob::Multiprocessors => builder.multiprocessors(4),
         Knob::FastMath => builder.fast_math(true),

@@ -39,8 +39,10 @@ impl Family for Sm80 {
 
     fn lacks(&self, knob: Knob) -> Option<&'static str> {
         match knob {
-            Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch => {
-                Some("because only kernels for sm_90a have it")
+            Knob::Sm90 => Some("because only kernels for sm_90a have it"),
+            Knob::Sm100 => Some("because only kernels for sm_100a have it"),
+            Knob::Multiprocessors | Knob::DependentLaunch => {
+                Some("because only kernels for sm_90a and sm_100a have it")
             }
             Knob::Tile | Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate => None,
             Knob::FastMath | Knob::Finish | Knob::Tuning => None,

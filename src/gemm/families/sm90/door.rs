@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::kernel::shared::{sum_bytes, table_bytes};
 use super::kernel::supported::{UNALIGNED_PICKS, supports};
-use super::kernel::{PARAMETER_ALIGNMENT, Request as Pinned, Sm90Key, Traffic, Wgmma};
+use super::kernel::{PARAMETER_ALIGNMENT, Request as Pinned, Sm90Key, TensorCores, Traffic, Wgmma};
 use super::{emit, model, run};
 use crate::ElementType;
 use crate::evt::reference::Multiplication;
@@ -26,25 +26,36 @@ use crate::gemm::problem::{Arithmetic, Error, Knob, Left, OperandLayout, Operand
 use crate::gemm::run::kernel_run::KernelRun;
 use crate::gemm::run::sought::{Sought, WantedKernel};
 
-/// The family.
-pub(crate) struct Sm90;
+/// A family whose kernels load by TMA, for the tensor cores of one architecture.
+pub(crate) struct Specialized {
+    cores: TensorCores,
+}
 
-impl Family for Sm90 {
+/// The family for sm_90a.
+pub(crate) const SM_90: &Specialized = &Specialized { cores: TensorCores::Wgmma };
+/// The family for sm_100a.
+pub(crate) const SM_100: &Specialized = &Specialized { cores: TensorCores::Tcgen05 };
+
+impl Family for Specialized {
     fn arch(&self) -> Arch {
-        Arch::SM_90A
+        self.cores.arch()
     }
 
-    /// Code for sm_90a runs on no other compute capability.
+    /// Code for the features of one compute capability runs on no other.
     fn runs_on(&self, arch: Arch) -> bool {
-        arch == Arch::SM_90A
+        arch == self.cores.arch()
     }
 
     fn multiplies(&self, (a, b): (ElementType, ElementType), arithmetic: Arithmetic) -> bool {
-        Wgmma::of(a, b, arithmetic).is_some()
+        Wgmma::of(a, b, arithmetic).is_some_and(|of| self.cores.multiplies(of))
     }
 
-    fn lacks(&self, _knob: Knob) -> Option<&'static str> {
-        None
+    fn lacks(&self, knob: Knob) -> Option<&'static str> {
+        match (knob, self.cores) {
+            (Knob::Sm90, TensorCores::Tcgen05) => Some("because only kernels for sm_90a have it: take `.sm100(…)`"),
+            (Knob::Sm100, TensorCores::Wgmma) => Some("because only kernels for sm_100a have it: take `.sm90(…)`"),
+            _ => None,
+        }
     }
 
     fn takes_any_layout(&self) -> bool {
@@ -61,17 +72,17 @@ impl Family for Sm90 {
         way: &LaunchedPart<'_>,
         counts: &dyn Fn((usize, usize)) -> bool,
     ) -> Result<Vec<Candidate>, String> {
-        Ok(selection.sm90_candidates(way, counts))
+        Ok(selection.sm90_candidates(self.cores, way, counts))
     }
 
     fn priced(&self, offer: &Offer<'_>, machine: &Machine) -> Vec<Candidate> {
         let types = offer.tree.types();
-        let instruction = Wgmma::of(types.a, types.b, offer.arithmetic);
-        instruction.map(|of| model::rank(machine, &workload(offer, of), |_| true)).unwrap_or_default()
+        let instruction = Wgmma::of(types.a, types.b, offer.arithmetic).filter(|of| self.cores.multiplies(*of));
+        instruction.map(|of| model::rank(machine, &workload(offer, (self.cores, of)), |_| true)).unwrap_or_default()
     }
 
     fn is_pinned(&self, pins: &Pins) -> bool {
-        pins.sm90.is_some()
+        self.cores.pinned(pins).is_some()
     }
 
     fn asked(
@@ -80,7 +91,7 @@ impl Family for Sm90 {
         request: &Request,
         _candidates: &[Candidate],
     ) -> Result<Candidate, Error> {
-        selection.asked_sm90(request)
+        selection.asked_sm90(self.cores, request)
     }
 
     fn why_not_in_tile(&self, selection: &Selection<'_>, way: &LaunchedPart<'_>) -> Option<String> {
@@ -90,7 +101,7 @@ impl Family for Sm90 {
 
     fn limits(&self, selection: &Selection<'_>) -> Vec<String> {
         let mut limits = Vec::new();
-        if selection.unpicked() == Some(UNALIGNED_PICKS) {
+        if selection.unpicked(self.cores) == Some(UNALIGNED_PICKS) {
             limits.push("kernels for sm_90a pick rows only where they begin at multiples of 16 bytes".to_owned());
         }
         if let Some(limit) = selection.unboxed() {
@@ -101,15 +112,18 @@ impl Family for Sm90 {
 }
 
 /// The workload of a product that a tool offers.
-fn workload<'a>(offer: &Offer<'a>, instruction: Wgmma) -> model::Workload<'a> {
+fn workload<'a>(offer: &Offer<'a>, (cores, instruction): (TensorCores, Wgmma)) -> model::Workload<'a> {
     let (problem, (a, b), tree) = (offer.problem, offer.layouts, offer.tree);
     let fast_fp8 = offer.arithmetic == Arithmetic::FastFp8;
-    model::Workload { problem, instruction, a, b, fast_fp8, tree, lines: None, needed: 1.0 }
+    model::Workload { problem, cores, instruction, a, b, fast_fp8, tree, lines: None, needed: 1.0 }
 }
 
 impl FamilyKey for Sm90Key {
     fn family(&self) -> &'static dyn Family {
-        &Sm90
+        match self.cores {
+            TensorCores::Wgmma => SM_90,
+            TensorCores::Tcgen05 => SM_100,
+        }
     }
 
     fn elements(&self) -> (ElementType, ElementType) {
@@ -131,7 +145,7 @@ impl FamilyKey for Sm90Key {
     fn multiplication(&self) -> Multiplication {
         match self.instruction {
             Wgmma::Tf32 => Multiplication::Tf32,
-            Wgmma::Fp8(_) if !self.promoted => Multiplication::FastFp8,
+            of if self.cores.promotes(of) && !self.promoted => Multiplication::FastFp8,
             _ => Multiplication::Exact,
         }
     }
@@ -175,7 +189,7 @@ impl FamilyKey for Sm90Key {
     }
 
     fn estimate(&self, offer: &Offer<'_>, machine: &Machine, split_k: SplitK) -> Option<Candidate> {
-        Some(model::estimate(machine, &workload(offer, self.instruction), self, split_k))
+        Some(model::estimate(machine, &workload(offer, (self.cores, self.instruction)), self, split_k))
     }
 
     fn emit(&self, of: &Computation<'_>, views: ArgumentViews, symbol: &str) -> Result<Emitted, &'static str> {

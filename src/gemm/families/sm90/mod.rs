@@ -6,4 +6,4 @@ pub(crate) mod kernel;
 pub(crate) mod model;
 pub(crate) mod run;
 
-pub(crate) use door::Sm90;
+pub(crate) use door::{SM_90, SM_100};

@@ -6,6 +6,7 @@
 mod configuration;
 mod inputs;
 mod outputs;
+mod tcgen05;
 mod visitor;
 mod wgmma;
 
@@ -15,7 +16,7 @@ use crate::gemm::emit::arguments::FamilyHeaders;
 use crate::gemm::emit::needed;
 use crate::gemm::emit::text::{Emitted, KernelText};
 use crate::gemm::families::sm90::kernel::structs::STRUCTS;
-use crate::gemm::families::sm90::kernel::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
+use crate::gemm::families::sm90::kernel::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, TensorCores, Traffic};
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::device_struct::Part;
 use crate::gemm::problem::Divided;
@@ -32,6 +33,9 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     if key.instruction.converts_b() {
         family.insert(1, "sm90/mixed.cuh");
     }
+    if key.cores == TensorCores::Tcgen05 {
+        family.insert(1, "sm100/products.cuh");
+    }
     let headers = FamilyHeaders {
         kernel: &family,
         structs: STRUCTS,
@@ -42,6 +46,9 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     kernel.begin(&[&format!("GEMM with the epilogue `{name}` ({file})."), &format!("{key}.")], &headers);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
+    if key.cores == TensorCores::Tcgen05 {
+        tcgen05::specialisations(&mut kernel.code, key);
+    }
     match key.reading.divided() {
         None => {}
         Some(Divided::Rows) => {
@@ -86,7 +93,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
             struct sm90::Products<Config> : sm90::MixedProducts<Config, {}, {}> {{}};", b.name(), a.name() }
     }
     kernel.code.blank();
-    wgmma::multiply(&mut kernel.code, key);
+    match key.cores {
+        TensorCores::Wgmma => wgmma::multiply(&mut kernel.code, key),
+        TensorCores::Tcgen05 => tcgen05::multiply(&mut kernel.code, key),
+    }
     kernel.definitions();
     let maps = traffic.maps(key).len();
     let of_tail = kernel.tail.as_ref().map_or(0, |tail| tail.epilogue.arguments.layout.size());

@@ -420,7 +420,7 @@ impl<'a> VisitorText<'a> {
                                                   {constant}Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
                                                   int column, int in_step, int inputs, int outputs) {{" }
         if self.grouped && self.copies_outputs(sweep) {
-            let row = "sm90::Shape<Config>::first_result_row(L::member()) + 64 * block";
+            let row = "sm90::BlockRows<Config>::first(L::member(), block)";
             writeln!(
                 self.code,
                 "const bool whole = sm90::whole_step<Config>(inside, {row}, column - in_step);  // so boxes store it"

@@ -71,12 +71,13 @@ fn list(code: &mut Writer, count: usize, item: impl Fn(usize) -> String, line: i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::sm90::{Cluster, Hints, Raster, Staging, Tile};
+    use crate::gemm::sm90::{Cluster, Hints, Raster, Staging, TensorCores, Tile};
     use crate::gemm::{Byte, Float16, Formats, Fp8, Int8, MixedInput, Pair, ReadingShape, SplitKind};
 
     fn key(instruction: Wgmma, columns: usize, a: Major, b: Major) -> Sm90Key {
         let found = Tile::all().iter().find(|tile| tile.columns == columns);
         Sm90Key {
+            cores: TensorCores::Wgmma,
             instruction,
             tile: *found.expect("a tile of this many columns"),
             swap_ab: instruction.converts_b(),

@@ -163,8 +163,8 @@ impl fmt::Display for Wgmma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = self.ptx();
         match self {
-            Self::Mixed(types) => write!(f, "wgmma {a} of {}", joined(a, types.b.ptx())),
-            _ => write!(f, "wgmma {}", joined(a, b)),
+            Self::Mixed(types) => write!(f, "{a} of {}", joined(a, types.b.ptx())),
+            _ => f.write_str(&joined(a, b)),
         }
     }
 }

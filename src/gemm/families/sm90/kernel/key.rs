@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::cores::TensorCores;
 use super::instruction::Wgmma;
 use super::tile::Tile;
 use crate::gemm::kernel::finish::Within;
@@ -95,6 +96,8 @@ pub struct Staging {
 /// Description from which a kernel of the family for sm_90a is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm90Key {
+    /// The tensor cores that multiply.
+    pub cores: TensorCores,
     /// The instruction that multiplies.
     pub instruction: Wgmma,
     /// The tile, in MMA terms.
@@ -184,6 +187,8 @@ impl Sm90Key {
     #[must_use]
     pub const fn holds_accumulators(&self) -> bool {
         self.tile.holds(self.accumulators, self.swap_ab, self.b)
+            && self.cores.hold(&self.tile)
+            && (self.accumulators == 1 || !self.swap_ab || self.cores.share_rows())
     }
 
     /// The number of consecutive rows in a stage of B that belong to one accumulator.
@@ -302,7 +307,7 @@ const fn common_divisor(a: usize, b: usize) -> usize {
 
 impl fmt::Display for Sm90Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.instruction, self.tile)?;
+        write!(f, "{} {}: {}", self.cores.name(), self.instruction, self.tile)?;
         if self.swap_ab {
             f.write_str(" (rows are N)")?;
         }

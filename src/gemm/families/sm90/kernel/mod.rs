@@ -6,6 +6,7 @@
 //! When M is small, B's transpose becomes wgmma's first operand. The columns of the product then fill the 64 rows that an
 //! instruction always has.
 
+pub(crate) mod cores;
 pub(crate) mod grid;
 pub(crate) mod instruction;
 pub(crate) mod key;
@@ -20,6 +21,7 @@ pub(crate) mod tile;
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 
 pub use crate::gemm::kernel::stream::{Part, Stream};
+pub use cores::TensorCores;
 pub use grid::{Turn, Units};
 pub use instruction::Wgmma;
 pub use key::{Cluster, Hint, Hints, Raster, Sm90Key, Staging};

@@ -111,10 +111,11 @@ impl Traffic {
 
 /// The box that one tensor copy of the epilogue moves, as rows and columns of the product.
 #[must_use]
-pub(crate) const fn epilogue_box(swap_ab: bool, step: usize, element: ElementType) -> (usize, usize) {
-    let widest = 128 / element.size();
-    if swap_ab {
-        (step, if widest < 64 { widest } else { 64 })
+pub(crate) const fn epilogue_box(key: &Sm90Key, element: ElementType) -> (usize, usize) {
+    let (step, widest) = (key.staging.step, 128 / element.size());
+    if key.swap_ab {
+        let of_rows = if key.cores.rows_are_apart(&key.tile) { RUN } else { 64 };
+        (step, if widest < of_rows { widest } else { of_rows })
     } else {
         (64, if widest < step { widest } else { step })
     }
@@ -122,11 +123,21 @@ pub(crate) const fn epilogue_box(swap_ab: bool, step: usize, element: ElementTyp
 
 /// Bytes of all boxes of some tensors in one step of a warpgroup. The tensors follow one another, each at a multiple of
 /// its boxes' size or of a swizzle's period.
-fn step_bytes(swap_ab: bool, step: usize, tensors: &[(usize, ElementType)]) -> usize {
+/// Rows of a warp in a block, which follow one another in any case.
+const RUN: usize = 16;
+
+/// Rows and columns of one copy of a box: the whole of it, or one of its runs of rows.
+#[must_use]
+pub(crate) const fn copied_box(key: &Sm90Key, element: ElementType) -> (usize, usize) {
+    let (rows, columns) = epilogue_box(key, element);
+    (if key.cores.rows_are_apart(&key.tile) && !key.swap_ab { RUN } else { rows }, columns)
+}
+
+fn step_bytes(key: &Sm90Key, tensors: &[(usize, ElementType)]) -> usize {
     let place = |end: usize, (_, element): &(usize, ElementType)| {
-        let (rows, columns) = epilogue_box(swap_ab, step, *element);
+        let (rows, columns) = epilogue_box(key, *element);
         let bytes = rows * columns * element.size();
-        end.next_multiple_of(bytes.clamp(1, ATOM)) + 64 * step * element.size()
+        end.next_multiple_of(bytes.clamp(1, ATOM)) + 64 * key.staging.step * element.size()
     };
     tensors.iter().fold(0, place).next_multiple_of(ATOM)
 }
@@ -170,8 +181,8 @@ impl SharedMap {
     pub fn of(key: &Sm90Key, traffic: &Traffic) -> Self {
         let (a_stage, b_stage) = key.stage_bytes();
         let consumers = key.tile.consumers;
-        let output_stage_bytes = step_bytes(key.swap_ab, key.staging.step, &traffic.outputs);
-        let input_stage_bytes = step_bytes(key.swap_ab, key.staging.step, &traffic.inputs);
+        let output_stage_bytes = step_bytes(key, &traffic.outputs);
+        let input_stage_bytes = step_bytes(key, &traffic.inputs);
         let output_stages = if traffic.outputs.is_empty() { 0 } else { key.staging.output_stages };
         let input_stages = if traffic.inputs.is_empty() { 0 } else { key.staging.input_stages };
         let exchange_words = if key.within() == Some(Within::Cluster) { traffic.exchanged } else { 0 };
@@ -313,11 +324,13 @@ mod tests {
 
     use super::*;
     use crate::gemm::families::sm90::kernel::instruction::Wgmma;
+    use crate::gemm::families::sm90::kernel::TensorCores;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
     use crate::gemm::{Formats, Major, ReadingShape};
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swap_ab: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {
+            cores: TensorCores::Wgmma,
             instruction,
             tile,
             swap_ab,
@@ -423,14 +436,14 @@ mod tests {
                 prop_assert_eq!(brought, bytes);
             }
             let brought: usize = traffic.inputs.iter().map(|(_, element)| {
-                let (rows, columns) = epilogue_box(swap_ab, key.staging.step, *element);
+                let (rows, columns) = epilogue_box(&key, *element);
                 let boxes = 64 * key.staging.step / (rows * columns);
                 boxes * rows * columns * element.size()
             }).sum();
             prop_assert_eq!(brought, map.input_transfer_bytes);
             prop_assert!(map.input_transfer_bytes <= map.input_stage_bytes);
             for (_, element) in traffic.inputs.iter().chain(&traffic.outputs) {
-                let (rows, columns) = epilogue_box(swap_ab, key.staging.step, *element);
+                let (rows, columns) = epilogue_box(&key, *element);
                 prop_assert!(columns * element.size() <= 128 && rows <= 256);
                 prop_assert_eq!((64 * key.staging.step) % (rows * columns), 0);
             }

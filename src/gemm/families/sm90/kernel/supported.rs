@@ -73,6 +73,17 @@ const MOST_SCALED_COLUMNS: usize = 64;
 const PARALLEL_CLUSTER: &str = "parallel split-K finishes each tile in a block of its own, and this epilogue needs whole rows, which lie in \
      several blocks' tiles: ask for serial, or for stream-K";
 
+/// Why an operand that is converted has no kernel with tensor memory.
+const CONVERTED_IN_REGISTERS: &str = "those for sm_100a multiply from shared memory, and a B of 8 bits is converted to A's 16 in registers: leave \
+     `.sm100(…)` out for a kernel for sm_80";
+
+/// Why rows are copied first.
+const PICKED_BY_THREADS: &str =
+    "those for sm_100a load A by TMA only: ask for `picked: Some(false)`, which copies the rows first";
+
+/// Why block scales have no kernel with tensor memory.
+const SCALED_SUMS: &str = "those for sm_100a sum all of K in tensor memory, and block scales multiply the sums of each k-tile: leave `.sm100(…)` out for a kernel for sm_80";
+
 /// Whether there is a kernel for this key; if not, why.
 pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     if !key.holds_accumulators() {
@@ -104,6 +115,15 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
             return Err(HINTED_PATCHES);
         }
     }
+    if !key.cores.multiplies(key.instruction) {
+        return Err(CONVERTED_IN_REGISTERS);
+    }
+    if key.reading.is_picked() && !key.cores.take_picked_rows() {
+        return Err(PICKED_BY_THREADS);
+    }
+    if key.formats.are_scaled() && !key.cores.take_block_scales() {
+        return Err(SCALED_SUMS);
+    }
     if key.reading.is_picked() {
         let left = |(_, consumer): (usize, usize)| consumer.saturating_sub(key.tile.accumulator_registers());
         if key.registers().is_some_and(|registers| left(registers) < BESIDE_ACCUMULATORS) {
@@ -116,7 +136,7 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
             return Err(HINTED_PICKS);
         }
     }
-    if key.promoted && !matches!(key.instruction, Wgmma::Fp8(_)) {
+    if key.promoted && !key.cores.promotes(key.instruction) {
         return Err("sums of FP8 products are promoted to f32, and no others: ask for none");
     }
     if key.promoted && key.tile.accumulator_registers() > MOST_PROMOTED {

@@ -7,7 +7,7 @@ use crate::gemm::families::sm90::kernel::shared::{MAX_SHARED_BYTES, table_bytes}
 use crate::gemm::families::sm90::kernel::supported::{
     CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NOTHING_PICKED, UNALIGNED_PICKS, UNSHARED, supports,
 };
-use crate::gemm::families::sm90::kernel::{Cluster, NOT_DIVIDED, Request, Sm90Key, Tile, Wgmma};
+use crate::gemm::families::sm90::kernel::{Cluster, NOT_DIVIDED, Request, Sm90Key, TensorCores, Tile, Wgmma};
 use crate::gemm::kernel::split_k::UNSPLIT_GROUPS;
 use crate::gemm::kernel::{SplitK, Within};
 use crate::gemm::model::candidate::Candidate;
@@ -16,7 +16,6 @@ use crate::gemm::model::needed::needed_share;
 use crate::gemm::model::repacking::Repacking;
 use crate::gemm::model::selection::{self, LaunchedPart, Selection, check_splits};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
-use epilogue_runtime::Arch;
 
 /// The columns of the widest tiles, and the fewest of an accumulator.
 const MOST_COLUMNS: usize = 256;
@@ -67,14 +66,14 @@ impl<'a> Selection<'a> {
     }
 
     /// Code for sm_90a runs on no other compute capability.
-    pub(crate) fn wgmma(&self) -> Option<Wgmma> {
+    fn instruction(&self, cores: TensorCores) -> Option<Wgmma> {
         let (a, b) = self.types();
-        Wgmma::of(a, b, self.arithmetic).filter(|_| self.machine.arch == Arch::SM_90A)
+        Wgmma::of(a, b, self.arithmetic).filter(|of| self.machine.arch == cores.arch() && cores.multiplies(*of))
     }
 
     /// Why kernels for sm_90a don't pick A's rows themselves; `None` if they do.
-    pub(crate) fn unpicked(&self) -> Option<&'static str> {
-        match self.layouts.0 == OperandLayout::packed(Major::K) {
+    pub(crate) fn unpicked(&self, cores: TensorCores) -> Option<&'static str> {
+        match self.layouts.0 == OperandLayout::packed(Major::K) && cores.take_picked_rows() {
             _ if !self.problem.reading.is_picked() => Some(NOTHING_PICKED),
             true => None,
             false => Some(UNALIGNED_PICKS),
@@ -82,14 +81,19 @@ impl<'a> Selection<'a> {
     }
 
     /// Whether kernels for sm_90a pick A's rows: in each way that there is, as asked for.
-    fn pickings(&self, asked: Option<bool>) -> impl Iterator<Item = bool> {
-        let ways = [false, true].into_iter().filter(|picks| !picks || self.unpicked().is_none());
+    fn pickings(&self, cores: TensorCores, asked: Option<bool>) -> impl Iterator<Item = bool> {
+        let ways = [false, true].into_iter().filter(move |picks| !picks || self.unpicked(cores).is_none());
         ways.filter(move |picks| asked.is_none_or(|asked| asked == *picks))
     }
 
     /// The workload of a kernel for sm_90a, and the copies before it that let it load the operands; `picks`: whether it
     /// picks A's rows itself.
-    fn sm90_workload(&self, way: &LaunchedPart<'a>, instruction: Wgmma, picks: bool) -> (Workload<'a>, Repacking) {
+    fn sm90_workload(
+        &self,
+        way: &LaunchedPart<'a>,
+        (cores, instruction): (TensorCores, Wgmma),
+        picks: bool,
+    ) -> (Workload<'a>, Repacking) {
         let (problem, accumulators) = (self.problem.shared_alike(), way.tree.cost().products());
         let repacking =
             Repacking::of(self.machine, &problem, (instruction.multiplied(), picks), self.layouts, accumulators);
@@ -100,7 +104,7 @@ impl<'a> Selection<'a> {
             (problem.in_k_tiles(instruction.tile_k(), a.major), self.arithmetic == Arithmetic::FastFp8);
         let (tree, lines) = (way.tree, way.lines);
         let needed = needed_share(tree, &problem);
-        (Workload { problem, instruction, a, b, fast_fp8, tree, lines, needed }, repacking)
+        (Workload { problem, cores, instruction, a, b, fast_fp8, tree, lines, needed }, repacking)
     }
 
     /// Why tensor copies don't load A's patches; `None` if they do, or if A is no patches.
@@ -116,7 +120,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Why kernels for sm_90a don't read A so, or don't have its groups; `None` if they do.
-    fn refused_reading(&self, split_k: Option<SplitK>) -> Option<&'static str> {
+    fn refused_reading(&self, cores: TensorCores, split_k: Option<SplitK>) -> Option<&'static str> {
         let Some(grouping) = self.problem.reading.grouping() else {
             return self.unboxed().map(|why| why.refusal());
         };
@@ -124,7 +128,7 @@ impl<'a> Selection<'a> {
             _ if split_k.is_some_and(|split_k| split_k != SplitK::None) => Some(UNSPLIT_GROUPS),
             Grouping::Shared if self.layouts.0.major == Major::Mn => Some(CONTIGUOUS_GROUPS),
             // Others are copied before.
-            Grouping::Depth if self.wgmma().is_some_and(|wgmma| wgmma.takes_mn_major() != (true, true)) => {
+            Grouping::Depth if self.instruction(cores).is_some_and(|wgmma| wgmma.takes_mn_major() != (true, true)) => {
                 Some(NO_GROUPS_OF_K)
             }
             _ if table_bytes(Some(grouping.divided()), self.problem.batch) > MAX_SHARED_BYTES / 2 => Some(MANY_GROUPS),
@@ -135,28 +139,29 @@ impl<'a> Selection<'a> {
     /// Its kernels on tiles that `counts` accepts, with the copies before them, best first.
     pub(crate) fn sm90_candidates(
         &self,
+        cores: TensorCores,
         way: &LaunchedPart<'a>,
         counts: &dyn Fn((usize, usize)) -> bool,
     ) -> Vec<Candidate> {
-        if self.refused_reading(None).is_some() {
+        if self.refused_reading(cores, None).is_some() {
             return Vec::new();
         }
-        let Some(instruction) = self.wgmma() else { return Vec::new() };
+        let Some(instruction) = self.instruction(cores) else { return Vec::new() };
         let has_kernel = |key: &Sm90Key| counts(key.product_tile()) && supports(key).is_ok();
-        self.ranked_sm90(way, instruction, &Request::default(), has_kernel)
+        self.ranked_sm90(way, (cores, instruction), &Request::default(), has_kernel)
     }
 
     /// The kernels for sm_90a that satisfy a request, with the copies before them, best first.
     fn ranked_sm90(
         &self,
         way: &LaunchedPart<'a>,
-        instruction: Wgmma,
+        of: (TensorCores, Wgmma),
         request: &Request,
         supported: impl Fn(&Sm90Key) -> bool,
     ) -> Vec<Candidate> {
         let mut all = Vec::new();
-        for picks in self.pickings(request.picked) {
-            let (workload, repacking) = self.sm90_workload(way, instruction, picks);
+        for picks in self.pickings(of.0, request.picked) {
+            let (workload, repacking) = self.sm90_workload(way, of, picks);
             let ranked = super::candidates(self.machine, &workload, request, &supported);
             all.extend(ranked.into_iter().map(|candidate| candidate.after(repacking)));
         }
@@ -165,26 +170,27 @@ impl<'a> Selection<'a> {
     }
 
     /// The kernel for sm_90a that the user described; what was left open is that of the best candidate.
-    pub(crate) fn asked_sm90(&self, request: &selection::Request) -> Result<Candidate, Error> {
-        let wanted = request.pins.sm90.unwrap_or_default();
+    pub(crate) fn asked_sm90(&self, cores: TensorCores, request: &selection::Request) -> Result<Candidate, Error> {
+        let wanted = cores.pinned(&request.pins).unwrap_or_default();
         let wanted =
             Request { stages: wanted.stages.or(request.stages), split_k: wanted.split_k.or(request.split_k), ..wanted };
         check_splits(wanted.split_k.unwrap_or_default())?;
         wanted.check()?;
-        if let Some(reason) = self.refused_reading(wanted.split_k) {
+        if let Some(reason) = self.refused_reading(cores, wanted.split_k) {
             return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
         }
-        if let Some(reason) = self.unpicked().filter(|_| wanted.picked == Some(true)) {
+        if let Some(reason) = self.unpicked(cores).filter(|_| wanted.picked == Some(true)) {
             return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
         }
         let accumulators = self.phases.first().cost().products();
         if let Some(tile) = wanted.tile.filter(|tile| Tile::of(accumulators).all(|known| known != *tile)) {
             let allowed: Vec<String> = Tile::of(accumulators).map(|tile| tile.to_string()).collect();
-            let instruction = self.wgmma().map_or_else(|| "wgmma".to_owned(), |w| w.to_string());
+            let instruction = self.instruction(cores).map_or_else(String::new, |of| format!(" {of}"));
+            let instruction = format!("{}{instruction}", cores.name());
             return Err(Error::Tile { instruction, tile: tile.to_string(), allowed: allowed.join("; ") });
         }
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
-        let Some(instruction) = self.wgmma() else {
+        let Some(instruction) = self.instruction(cores) else {
             if self.arithmetic == Arithmetic::FastBf16 {
                 return Err(none(
                     "those for sm_90a multiply no f32 as bf16: leave `.sm90(…)` out for a kernel for sm_80, or take \
@@ -194,30 +200,35 @@ impl<'a> Selection<'a> {
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
         if let (Some(tile), Some(way)) = (wanted.tile, self.ways(request.finish)?.first()) {
-            let b = self.sm90_workload(way, instruction, false).0.b.major;
+            let b = self.sm90_workload(way, (cores, instruction), false).0.b.major;
             let swaps = [false, true].into_iter().filter(|s| wanted.swap_ab.is_none_or(|asked| asked == *s));
             if swaps.into_iter().all(|swap_ab| !tile.holds(accumulators, swap_ab, b)) {
                 return Err(none(UNSHARED));
             }
         }
-        self.best_way(request.finish, |way| self.asked_sm90_way(way, instruction, &wanted))
+        self.best_way(request.finish, |way| self.asked_sm90_way(way, (cores, instruction), &wanted))
     }
 
     /// That kernel with later phases computed in one way.
-    fn asked_sm90_way(&self, way: &LaunchedPart<'a>, instruction: Wgmma, wanted: &Request) -> Result<Candidate, Error> {
+    fn asked_sm90_way(
+        &self,
+        way: &LaunchedPart<'a>,
+        of: (TensorCores, Wgmma),
+        wanted: &Request,
+    ) -> Result<Candidate, Error> {
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
         wanted.check_cluster(way.within())?;
         if let Some(reason) = self.beyond_tile(way, wanted) {
             return Err(way.refused(reason));
         }
-        let candidates = |request: &Request| self.ranked_sm90(way, instruction, request, |_| true);
+        let candidates = |request: &Request| self.ranked_sm90(way, of, request, |_| true);
         let mut reason = match way.within() {
             Some(Within::Cluster) => NO_SHARED_TILE,
             Some(Within::Tile) | None => "shared memory has no room for any tile with this epilogue",
         };
         let all = candidates(wanted);
         if all.is_empty() {
-            let mut workloads = self.pickings(wanted.picked).map(|picks| self.sm90_workload(way, instruction, picks).0);
+            let mut workloads = self.pickings(of.0, wanted.picked).map(|picks| self.sm90_workload(way, of, picks).0);
             if workloads.all(|workload| super::is_not_divided(self.machine, &workload, wanted)) {
                 return Err(none(NOT_DIVIDED));
             }

@@ -7,7 +7,7 @@ use crate::evt::WholeLines;
 use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm90::kernel::reach::{direct_when_packed, in_place, takes_groups, too_narrow};
 use crate::gemm::families::sm90::kernel::shared::{SharedMap, Traffic, table_bytes};
-use crate::gemm::families::sm90::kernel::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
+use crate::gemm::families::sm90::kernel::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, shared};
 use crate::gemm::kernel::loading::takes;
 use crate::gemm::kernel::{ReadingShape, SplitK};
 use crate::gemm::model::candidate::{Candidate, STREAMED_WAVES};
@@ -121,8 +121,9 @@ fn fitted(
     (tile, swap_ab, cluster): (Tile, bool, Cluster),
     packed: u64,
 ) -> Option<(Sm90Key, Traffic)> {
-    let promoted = !w.fast_fp8 && matches!(w.instruction, Wgmma::Fp8(_));
+    let promoted = !w.fast_fp8 && w.cores.promotes(w.instruction);
     let key = Sm90Key {
+        cores: w.cores,
         instruction: w.instruction,
         tile,
         swap_ab,
@@ -270,6 +271,7 @@ mod tests {
 
     use super::*;
     use crate::ElementType;
+    use crate::gemm::families::sm90::kernel::{TensorCores, Wgmma};
     use crate::evt::random::{self, Choices, Profile};
     use crate::evt::{BroadcastClass, Tree, TreeBuilder, Types, ValidTree};
     use crate::gemm::model::candidate::Bound;
@@ -291,6 +293,7 @@ mod tests {
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
         let workload = Workload {
             problem,
+            cores: TensorCores::Wgmma,
             instruction: Wgmma::Bf16,
             a,
             b,
@@ -398,7 +401,7 @@ mod tests {
                 let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
                 let traffic = Traffic::of(&tree, key.direct);
                 for (_, element) in traffic.inputs.iter().chain(&traffic.outputs) {
-                    let (_, columns) = shared::epilogue_box(key.swap_ab, key.staging.step, *element);
+                    let (_, columns) = shared::epilogue_box(&key, *element);
                     prop_assert!(columns * element.size() >= 16, "{element} in {}", candidate);
                 }
             }

@@ -82,12 +82,14 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let (rows, columns) = (key.tile.rows as f64, key.tile.columns as f64);
     let (along_rows, along_columns) = key.mma_cluster();
     let work = rows * columns * key.instruction.tile_k() as f64;
-    // An instruction of 64 x n reads both operands from shared memory in n / 2 clocks. (What is converted, lanes read: half
-    // as many bytes, at half the rate.)
-    let shared_rate = (2048.0 + 32.0 * columns) / (columns / 2.0);
+    // An instruction of all the tensor cores' rows, or fewer, by n columns reads both operands from shared memory in n / 2
+    // clocks. (What is converted, lanes read: half as many bytes, at half the rate.)
+    let at_once = key.cores.rows(&key.tile) as f64;
+    let shared_rate = 32.0 * (at_once + columns) / (columns / 2.0);
     // One addition for each accumulator, of which a multiprocessor does 128 per clock.
     let promotion = if key.promoted { constants.promotion_share * rows * columns / 128.0 } else { 0.0 };
-    let tensor = work / key.instruction.rate(&machine.rates) / constants.tensor_share + promotion;
+    let tensor_share = constants.tensor_share * key.cores.share(&key.tile);
+    let tensor = work / key.instruction.rate(&machine.rates) / tensor_share + promotion;
     let shared = tensor * shared_rate / 128.0;
     // Nothing is read outside of the operands.
     let (m, n) = (w.problem.m.max(1), w.problem.n.max(1));
@@ -112,7 +114,7 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     } else {
         Bound::L2
     };
-    let shared_bytes = rows / 64.0 * (64.0 + columns) * 128.0;
+    let shared_bytes = rows / at_once * (at_once + columns) * 128.0;
     (longest + fence, bound, (l2_bytes + constants.power_of_shared * shared_bytes) / work)
 }
 
@@ -208,10 +210,10 @@ fn run_clocks(
     };
     let (product, epilogues) = (blocks * stage * w.needed, tiles * epilogue);
     let all = match key.tile.schedule {
-        Schedule::Cooperative => product + epilogues,
+        Schedule::Cooperative if !key.cores.overlap_epilogues() => product + epilogues,
         // Two tiles are in work: the epilogue of one runs during the product of the other.
-        Schedule::PingPong if tiles > 1.0 => product.max(epilogues) + product.min(epilogues) / tiles,
-        Schedule::PingPong => product + epilogue,
+        _ if tiles > 1.0 => product.max(epilogues) + product.min(epilogues) / tiles,
+        _ => product + epilogue,
     };
     // When the last tile's sum is complete and its epilogue begins, all operands have long arrived.
     let last = if split_k == SplitK::None { 0.0 } else { (shared + last_epilogue / splits as f64).min(all) };

@@ -1,7 +1,7 @@
 //! The workload that a kernel for sm_90a is chosen for.
 
 use crate::evt::{ValidTree, WholeLines};
-use crate::gemm::families::sm90::kernel::{Sm90Key, Units, Wgmma};
+use crate::gemm::families::sm90::kernel::{Sm90Key, TensorCores, Units, Wgmma};
 use crate::gemm::kernel::Within;
 use crate::gemm::problem::{OperandLayout, Problem};
 
@@ -11,6 +11,8 @@ pub struct Workload<'a> {
     /// Extents; of groups, as if all had equally many rows, or an equal part of K; of patches, with the channels of each
     /// element of the window in whole k-tiles. If rows are copied before the product, none are picked in it.
     pub problem: Problem,
+    /// The tensor cores that multiply.
+    pub cores: TensorCores,
     /// The instruction that multiplies.
     pub instruction: Wgmma,
     /// The layout of A.

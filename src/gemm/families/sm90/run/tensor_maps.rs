@@ -7,7 +7,7 @@ use crate::evt::{BroadcastClass, MAX_ACCUMULATORS, ParameterClass, ValidTree};
 use crate::gemm::families::sm90::kernel::Sm90Key;
 use crate::gemm::families::sm90::kernel::reach::{in_place, takes_groups, too_narrow};
 use crate::gemm::families::sm90::kernel::shared::{
-    MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes,
+    MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, copied_box, table_bytes,
 };
 use crate::gemm::kernel::ReadingShape;
 use crate::gemm::kernel::launch::{MapDescription, Memory};
@@ -63,10 +63,11 @@ fn reaches(tensor: &DeviceTensor) -> bool {
 /// Whether no box goes beyond a lower digit: where there is an upper one, lower digits have whole boxes. (Groups of rows begin
 /// anywhere.)
 fn holds_boxes(tensor: &DeviceTensor, key: &Sm90Key, problem: &Problem) -> bool {
-    let (rows, columns) = epilogue_box(key.swap_ab, key.staging.step, tensor.element_type());
+    let (rows, columns) = copied_box(key, tensor.element_type());
     let extents = &tensor.shape()[tensor.rank() - 4..];
     let whole = |upper: usize, lower: usize, of_box: usize| upper <= 1 || lower.is_multiple_of(of_box);
-    problem.reading.grouping().is_none()
+    !key.cores.rows_are_apart(&key.tile)
+        && problem.reading.grouping().is_none()
         && whole(extents[0], extents[1], rows)
         && whole(extents[2], extents[3], columns)
 }
@@ -217,7 +218,7 @@ impl Tensors<'_> {
             Argument::Scalar(_) | Argument::Seed(..) => self.a, // never: `Traffic::of` lists only matrices
         };
         let element: ElementType = tensor.element_type();
-        let (rows, columns) = epilogue_box(key.swap_ab, key.staging.step, element);
+        let (rows, columns) = copied_box(key, element);
         let (own, of_box): (_, &[usize]) =
             if has_digits(tensor) { (4, &[columns, 1, rows]) } else { (2, &[columns, rows]) };
         // Behind the batch, the last axis first.
