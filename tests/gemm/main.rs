@@ -316,6 +316,32 @@ mod emulated {
         }
     }
 
+    /// The kernels for sm_100a, likewise.
+    #[test]
+    fn tcgen05_of_every_type() {
+        const NAME: &str = "emulated::tcgen05_of_every_type";
+        if testing::compiler(NAME).is_none() {
+            return;
+        }
+        let amount = Amount { kernels: 3, cases: 10, largest: 130 };
+        let options = Options::default().completion(Completion::Random).seed(13);
+        let exact = Options::default().completion(Completion::Lazy).arithmetic(Sums::Exact(Generation::Blackwell));
+        let raced = options.clone().detector(Detector::On);
+        let same = |element| (element, element);
+        for (elements, arithmetic, options) in [
+            (same(ElementType::F16), Arithmetic::Exact, &raced),
+            (same(ElementType::BF16), Arithmetic::Exact, &exact),
+            (same(ElementType::F32), Arithmetic::Tf32, &exact),
+            (same(ElementType::F8E4M3), Arithmetic::Exact, &exact),
+            ((ElementType::F8E5M2, ElementType::F8E4M3), Arithmetic::FastFp8, &exact),
+            (same(ElementType::I8), Arithmetic::Exact, &raced),
+            ((ElementType::U8, ElementType::I8), Arithmetic::Exact, &options),
+        ] {
+            let device = Device::emulated_with(Arch::SM_100A, options.clone()).expect("an emulated device");
+            run(&device, &Family { elements, arithmetic, hopper: true, repacked: false }, &amount);
+        }
+    }
+
     /// Weights of 8 bits, converted to the activations' 16 on their way to the instruction; also of copies, without which the
     /// kernels take them along K only.
     #[test]

@@ -47,16 +47,21 @@ pub struct Family {
     pub elements: (ElementType, ElementType),
     /// How they multiply.
     pub arithmetic: Arithmetic,
-    /// Whether they are those for sm_90a.
+    /// Whether they are those for sm_90a or sm_100a.
     pub hopper: bool,
     /// Whether most operands of the kernels for sm_90a have layouts that must be copied first.
     pub repacked: bool,
 }
 
+/// Tensor cores of a device for which kernels load by TMA.
+fn cores(device: &Device) -> sm90::TensorCores {
+    device.arch().and_then(sm90::TensorCores::of).unwrap_or(sm90::TensorCores::Wgmma)
+}
+
 /// The tile, cluster and raster with this number. The blocks of a cluster take shares in atoms of 8 rows, or in boxes
 /// of 64.
-fn sm90_request(number: usize) -> sm90::Request {
-    let tiles = sm90::Tile::all();
+fn sm90_request(cores: sm90::TensorCores, number: usize) -> sm90::Request {
+    let tiles: Vec<_> = sm90::Tile::all().iter().filter(|tile| cores.hold(tile)).copied().collect();
     let tile = tiles[tiles.len() - 1 - number % tiles.len()];
     let clusters = [(1, 1), (2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4)];
     let (m, n) = if tile.rows.min(tile.columns) < 64 { (1, 1) } else { clusters[number % clusters.len()] };
@@ -113,7 +118,8 @@ impl Kernel {
         }
         let is_fp8 = |element| matches!(element, ElementType::F8E4M3 | ElementType::F8E5M2);
         let are_fp8 = is_fp8(elements.0) && is_fp8(elements.1) && arithmetic == Arithmetic::Exact;
-        let scaled = are_fp8 && number % 3 != 2 && !picked && divided != Some(Divided::Depth);
+        let sums_are_scaled = !hopper || cores(device) == sm90::TensorCores::Wgmma;
+        let scaled = are_fp8 && sums_are_scaled && number % 3 != 2 && !picked && divided != Some(Divided::Depth);
         if scaled {
             builder = builder.block_scales();
         }
@@ -149,17 +155,22 @@ impl Kernel {
             builder = builder.split_k(split_k);
             // Not every combination has a kernel: the blocks of a cluster take equal shares of their tiles, deep
             // pipelines need small tiles, and the largest tiles leave an epilogue few registers.
-            let request = sm90_request(number);
+            let cores = cores(device);
+            let asked = |builder: Builder, request| match cores {
+                sm90::TensorCores::Wgmma => builder.sm90(request),
+                sm90::TensorCores::Tcgen05 => builder.sm100(request),
+            };
+            let request = sm90_request(cores, number);
             // The converted operand is the tile's rows.
             let converted = elements.0.size() != elements.1.size();
             let request = sm90::Request { swap_ab: if converted { Some(true) } else { request.swap_ab }, ..request };
             // Most by the kernel, if it can.
             let by_kernel = sm90::Request { picked: (picked && number % 12 != 6).then_some(true), ..request };
-            let request = if builder.clone().sm90(by_kernel).choose().is_ok() { by_kernel } else { request };
+            let request = if asked(builder.clone(), by_kernel).choose().is_ok() { by_kernel } else { request };
             let alone = sm90::Request { cluster: Some(sm90::Cluster::NONE), stages: None, ..request };
             let any = sm90::Request { tile: None, ..alone };
-            let possible = [request, alone].into_iter().find(|r| builder.clone().sm90(*r).choose().is_ok());
-            builder = builder.sm90(possible.unwrap_or(any));
+            let possible = [request, alone].into_iter().find(|r| asked(builder.clone(), *r).choose().is_ok());
+            builder = asked(builder, possible.unwrap_or(any));
         } else if let Some(instruction) = device.arch().and_then(|arch| {
             // The fastest.
             Instruction::on(arch, elements.0, elements.1, arithmetic).first().copied()
