@@ -1,10 +1,10 @@
 //! The kernels for sm_100a on the emulated device, with the race detector on.
 
+use epilogue::Device;
 use epilogue::evt::Tree;
 use epilogue::evt::random::Choices;
 use epilogue::gemm::sm90::{Cluster, Request, Schedule};
 use epilogue::gemm::{Builder, Major, Problem};
-use epilogue::Device;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 use epilogue_testing::case::Kernel;
@@ -41,10 +41,15 @@ fn tiles_of_every_kind() {
     for (i, (rows, columns, schedule, swap_ab)) in tiles.into_iter().enumerate() {
         let completion = [Completion::Lazy, Completion::Random, Completion::Eager][i % 3];
         let device = device(completion, i as u64);
-        let majors = [(Major::K, Major::K), (Major::Mn, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::Mn)][i % 4];
+        let majors =
+            [(Major::K, Major::K), (Major::Mn, Major::K), (Major::K, Major::Mn), (Major::Mn, Major::Mn)][i % 4];
         let cluster = Some(if i % 2 == 0 { Cluster::NONE } else { Cluster { m: 2, n: 1 } });
-        let request =
-            Request { tile: Some(tile(rows, columns, schedule)), swap_ab: Some(swap_ab), cluster, ..Request::default() };
+        let request = Request {
+            tile: Some(tile(rows, columns, schedule)),
+            swap_ab: Some(swap_ab),
+            cluster,
+            ..Request::default()
+        };
         for tree in [plain(), tree()] {
             let kernel = planned(&device, tree, request, majors);
             for (j, (m, n, k)) in [(rows + 33, columns + 40, 200), (5, 8, 0), (300, 260, 65)].into_iter().enumerate() {

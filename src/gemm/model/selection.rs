@@ -17,7 +17,8 @@ const MAX_SPLITS: usize = 256;
 const MANY_VALUES: &str = "it reduces over batches, or more values cross its phases than a tile has accumulators";
 
 /// Why no blocks exchange what they have of lines.
-pub(crate) const NO_CLUSTERS: &str = "clusters are of kernels for sm_90a, with 16-bit, 8-bit or TF32 operands";
+pub(crate) const NO_CLUSTERS: &str =
+    "clusters are of kernels for sm_90a and sm_100a, with 16-bit, 8-bit or TF32 operands";
 
 /// The knobs that the user set. The model chooses those that are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -72,9 +72,9 @@ macro_rules! only_where {
         Unboxed {
             limit: $limit,
             refusal: concat!(
-                "those for sm_90a load patches only where ",
+                "those that load by TMA load patches only where ",
                 $limit,
-                ": leave `.sm90(…)` out for a kernel for sm_80"
+                ": leave the request for one out for a kernel for sm_80"
             ),
         }
     };

@@ -102,10 +102,14 @@ impl Family for Specialized {
     fn limits(&self, selection: &Selection<'_>) -> Vec<String> {
         let mut limits = Vec::new();
         if selection.unpicked(self.cores) == Some(UNALIGNED_PICKS) {
-            limits.push("kernels for sm_90a pick rows only where they begin at multiples of 16 bytes".to_owned());
+            let arch = self.arch();
+            limits.push(match self.cores.take_picked_rows() {
+                true => format!("kernels for {arch} pick rows only where they begin at multiples of 16 bytes"),
+                false => format!("kernels for {arch} pick no rows: these are copied first"),
+            });
         }
         if let Some(limit) = selection.unboxed() {
-            limits.push(format!("kernels for sm_90a load patches only where {limit}"));
+            limits.push(format!("kernels for {} load patches only where {limit}", self.arch()));
         }
         limits
     }

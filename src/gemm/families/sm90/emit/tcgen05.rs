@@ -81,8 +81,7 @@ pub(super) fn multiply(code: &mut Writer, key: &Sm90Key) {
         let times = 1 << left.ilog2().min(4);
         let registers = 4 * times;
         let list: Vec<String> = (0..registers).map(|i| format!("%{i}")).collect();
-        let outputs: Vec<String> =
-            (0..registers).map(|i| format!("\"={constraint}\"(d[{}])", first / 2 + i)).collect();
+        let outputs: Vec<String> = (0..registers).map(|i| format!("\"={constraint}\"(d[{}])", first / 2 + i)).collect();
         writeln!(code, "asm volatile(\"tcgen05.ld.sync.aligned.16x256b.x{times}.b32 \"");
         for (i, line) in list.chunks(16).enumerate() {
             let (open, last) = (if i == 0 { "{" } else { "" }, 16 * (i + 1) >= registers);
@@ -91,7 +90,13 @@ pub(super) fn multiply(code: &mut Writer, key: &Sm90Key) {
         writeln!(code, "    \"[%{registers}];\\n\"");
         for (i, line) in outputs.chunks(4).enumerate() {
             let last = 4 * (i + 1) >= registers;
-            writeln!(code, "    {}{}{}", if i == 0 { ": " } else { "  " }, line.join(", "), if last { "" } else { "," });
+            writeln!(
+                code,
+                "    {}{}{}",
+                if i == 0 { ": " } else { "  " },
+                line.join(", "),
+                if last { "" } else { "," }
+            );
         }
         writeln!(code, "    : \"r\"(from + {first}));");
         first += 8 * times;

@@ -46,6 +46,23 @@ impl TensorCores {
         }
     }
 
+    /// Why there is no kernel for them: another GPU, or other operands.
+    pub(crate) const fn unavailable(self) -> &'static str {
+        match self {
+            Self::Wgmma => "kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands",
+            Self::Tcgen05 => "kernels for sm_100a need such a GPU, and operands of one size: 16 bits, 8 bits or TF32",
+        }
+    }
+
+    /// The least shared memory of a block. Blocks wait for tensor memory that another one of the multiprocessor has, and some
+    /// wait for each other's sums. So there is one a multiprocessor: two would need more than the 228 KiB that it has.
+    pub(crate) const fn least_shared_bytes(self) -> usize {
+        match self {
+            Self::Wgmma => 0,
+            Self::Tcgen05 => 116 * 1024,
+        }
+    }
+
     /// Name of the instruction.
     pub(crate) const fn name(self) -> &'static str {
         match self {

@@ -323,8 +323,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::gemm::families::sm90::kernel::instruction::Wgmma;
     use crate::gemm::families::sm90::kernel::TensorCores;
+    use crate::gemm::families::sm90::kernel::instruction::Wgmma;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
     use crate::gemm::{Formats, Major, ReadingShape};
 

@@ -17,8 +17,8 @@ pub(crate) const UNSHARED: &str = "its tile can't be shared among so many accumu
                                    multiple (of B along N, 64), and where its rows are N, 64 rows of each warpgroup";
 
 /// Why there is no kernel for groups of K.
-pub(crate) const NO_GROUPS_OF_K: &str = "those for sm_90a have groups of K of 16-bit operands only, which their instructions take along M and N: leave \
-     `.sm90(…)` out for a kernel for sm_80";
+pub(crate) const NO_GROUPS_OF_K: &str = "those that load by TMA have groups of K of 16-bit operands only, which their instructions take along M and N: leave the \
+     request for one out for a kernel for sm_80";
 
 /// Why the columns of a convolution are not the rows of its instructions.
 const SWAPPED_PATCHES: &str =
@@ -29,8 +29,8 @@ const CONVERTED_COLUMNS: &str = "a B of 8 bits is converted to A's 16 in registe
                                  ask for `swap_ab: Some(true)`, or leave it open";
 
 /// Why filters of 8 bits have no kernel.
-const CONVERTED_FILTERS: &str = "those for sm_90a have patches of images as a tile's rows, and convert nothing but those: leave \
-     `.sm90(…)` out for a kernel for sm_80";
+const CONVERTED_FILTERS: &str = "those that load by TMA have patches of images as a tile's rows, and convert nothing but those: leave the \
+     request for one out for a kernel for sm_80";
 
 /// Why patches have no hint.
 const HINTED_PATCHES: &str =
@@ -52,18 +52,18 @@ const CROWDED_PICKS: &str = "rows that an index picks are copied by the producer
 pub(crate) const NOTHING_PICKED: &str = "no index picks the rows of A: leave `picked` out";
 
 /// Why rows that an index picks are copied before the product.
-pub(crate) const UNALIGNED_PICKS: &str = "those for sm_90a pick rows only where they begin at multiples of 16 bytes: leave `picked` out, for a copy \
+pub(crate) const UNALIGNED_PICKS: &str = "those that load by TMA pick rows only where they begin at multiples of 16 bytes: leave `picked` out, for a copy \
      of the rows first";
 
 /// The least registers of a consumer beside the accumulators.
 const BESIDE_ACCUMULATORS: usize = 40;
 
 /// Why there is no kernel for rows that are contiguous.
-pub(crate) const CONTIGUOUS_GROUPS: &str = "those for sm_90a take groups of rows only of an A that is contiguous along K: leave `.sm90(…)` out for a kernel \
+pub(crate) const CONTIGUOUS_GROUPS: &str = "those that load by TMA take groups of rows only of an A that is contiguous along K: leave the request for one out for a kernel \
      for sm_80";
 
 /// Why there is no kernel for very many groups.
-pub(crate) const MANY_GROUPS: &str = "those for sm_90a have a table of all groups in shared memory, which has no room for so many: leave `.sm90(…)` out \
+pub(crate) const MANY_GROUPS: &str = "those that load by TMA have a table of all groups in shared memory, which has no room for so many: leave the request for one out \
      for a kernel for sm_80";
 
 /// The most columns of a swapped kernel's tile with scales of blocks: a thread has a scale of A for every fourth.
@@ -74,15 +74,15 @@ const PARALLEL_CLUSTER: &str = "parallel split-K finishes each tile in a block o
      several blocks' tiles: ask for serial, or for stream-K";
 
 /// Why an operand that is converted has no kernel with tensor memory.
-const CONVERTED_IN_REGISTERS: &str = "those for sm_100a multiply from shared memory, and a B of 8 bits is converted to A's 16 in registers: leave \
-     `.sm100(…)` out for a kernel for sm_80";
+const CONVERTED_IN_REGISTERS: &str = "those for sm_100a multiply from shared memory, and a B of 8 bits is converted to A's 16 in registers: leave the request for \
+     one out for a kernel for sm_80";
 
 /// Why rows are copied first.
 const PICKED_BY_THREADS: &str =
     "those for sm_100a load A by TMA only: ask for `picked: Some(false)`, which copies the rows first";
 
 /// Why block scales have no kernel with tensor memory.
-const SCALED_SUMS: &str = "those for sm_100a sum all of K in tensor memory, and block scales multiply the sums of each k-tile: leave `.sm100(…)` out for a kernel for sm_80";
+const SCALED_SUMS: &str = "those for sm_100a sum all of K in tensor memory, and block scales multiply the sums of each k-tile: leave the request for one out for a kernel for sm_80";
 
 /// Whether there is a kernel for this key; if not, why.
 pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {

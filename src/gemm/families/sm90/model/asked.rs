@@ -193,11 +193,11 @@ impl<'a> Selection<'a> {
         let Some(instruction) = self.instruction(cores) else {
             if self.arithmetic == Arithmetic::FastBf16 {
                 return Err(none(
-                    "those for sm_90a multiply no f32 as bf16: leave `.sm90(…)` out for a kernel for sm_80, or take \
+                    "those that load by TMA multiply no f32 as bf16: leave the request for one out for a kernel for sm_80, or take \
                      Arithmetic::Tf32",
                 ));
             }
-            return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
+            return Err(none(cores.unavailable()));
         };
         if let (Some(tile), Some(way)) = (wanted.tile, self.ways(request.finish)?.first()) {
             let b = self.sm90_workload(way, (cores, instruction), false).0.b.major;

@@ -271,9 +271,9 @@ mod tests {
 
     use super::*;
     use crate::ElementType;
-    use crate::gemm::families::sm90::kernel::{TensorCores, Wgmma};
     use crate::evt::random::{self, Choices, Profile};
     use crate::evt::{BroadcastClass, Tree, TreeBuilder, Types, ValidTree};
+    use crate::gemm::families::sm90::kernel::{TensorCores, Wgmma};
     use crate::gemm::model::candidate::Bound;
     use crate::gemm::problem::{Arithmetic, Major, OperandLayout, Problem};
 

@@ -22,11 +22,12 @@ pub(crate) fn shape(
     allowed: u32,
 ) -> Result<(Launch, Option<u32>), Error> {
     let cluster = key.cluster.blocks() as u32;
+    let bytes = SharedMap::of(key, &Traffic::of(tree, key.direct)).bytes().max(key.cores.least_shared_bytes());
     let shape = Launch {
         grid: [cluster, 1, 1],
         block: [key.threads() as u32, 1, 1],
         cluster: [cluster, 1, 1],
-        shared_bytes: SharedMap::of(key, &Traffic::of(tree, key.direct)).bytes() as u32,
+        shared_bytes: bytes as u32,
         programmatic_dependent_launch: key.dependent_launch,
     };
     let clusters = kernel.active_clusters(&shape)?;
