@@ -101,6 +101,8 @@ impl GpuModel {
     pub const H100: Self = Self(15);
     /// The H200 with 141 GB, as a module of a server.
     pub const H200: Self = Self(13);
+    /// The B200 with 180 GB.
+    pub const B200: Self = Self(19);
 
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {

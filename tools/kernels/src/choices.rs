@@ -19,7 +19,7 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
     let mut text =
         String::from("# What the model chooses for an H200: kernel; split of K; prediction; what others choose.\n");
     for shape in Shape::all()? {
-        let ranked = shape.ranked(families::newest())?;
+        let ranked = shape.ranked(families::predicted())?;
         let best = &ranked[0];
         let (key, split_k) = (best.key, best.split_k);
         let split = if split_k == SplitK::None { String::new() } else { format!("; {split_k}") };

@@ -285,6 +285,11 @@ pub(crate) fn is_product(instruction: &Instruction) -> bool {
     ["HGMMA", "QGMMA", "IGMMA"].iter().any(|name| is(&instruction.opcode, name))
 }
 
+/// Whether it is a product in tensor memory, with any operand types.
+pub(crate) fn is_tensor_product(instruction: &Instruction) -> bool {
+    ["UTCHMMA", "UTCQMMA", "UTCIMMA"].iter().any(|name| is(&instruction.opcode, name))
+}
+
 /// Whether an opcode has this name, with or without modifiers.
 pub(crate) fn is(opcode: &str, name: &str) -> bool {
     opcode.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -11,7 +11,7 @@ use epilogue::gemm::KernelKey;
 pub(crate) use self::family::{Family, Kernel, Measured};
 
 /// All families, the oldest first.
-pub(crate) const FAMILIES: [&dyn Family; 2] = [&sm80::Sm80, &sm90::Sm90];
+pub(crate) const FAMILIES: [&dyn Family; 3] = [&sm80::Sm80, sm90::SM_90, sm90::SM_100];
 
 /// A kernel, as its family answers for it.
 pub(crate) const fn kernel(key: &KernelKey) -> &dyn Kernel {
@@ -32,9 +32,9 @@ pub(crate) fn named(name: Option<&str>) -> Result<&'static dyn Family, String> {
     found.map(|i| FAMILIES[i]).ok_or_else(|| format!("--arch takes {}; {given} was given", names.join(" or ")))
 }
 
-/// The newest family.
-pub(crate) const fn newest() -> &'static dyn Family {
-    FAMILIES[FAMILIES.len() - 1]
+/// The family that is predicted unless another is named.
+pub(crate) const fn predicted() -> &'static dyn Family {
+    sm90::SM_90
 }
 
 #[cfg(test)]
@@ -56,6 +56,6 @@ mod tests {
             named(Some(&family.arch().to_string())).is_ok_and(|found| found.arch() == family.arch())
         }));
         let refused = named(Some("sm_70")).map(Family::arch);
-        assert_eq!(refused, Err("--arch takes sm_80 or sm_90a; sm_70 was given".to_owned()));
+        assert_eq!(refused, Err("--arch takes sm_80 or sm_90a or sm_100a; sm_70 was given".to_owned()));
     }
 }

@@ -232,7 +232,7 @@ pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
 
 /// `predict [MxNxK] [--arch sm_80|sm_90a] [--epilogue NAME] [--named TEXT] [--timeline FILE]`: one product, or the headline's.
 pub(crate) fn print(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let (mut mnk, mut family, mut epilogue, mut named, mut timeline) = (None, families::newest(), "plain", "", None);
+    let (mut mnk, mut family, mut epilogue, mut named, mut timeline) = (None, families::predicted(), "plain", "", None);
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(argument) = rest.next() {
         let mut value = |what: &str| rest.next().ok_or_else(|| format!("{argument} takes {what}"));
@@ -283,7 +283,8 @@ mod tests {
     const SMALL: &str = include_str!("small.sass");
 
     fn small(mnk: [usize; 3]) -> (Subject, Code) {
-        let subject = Subject::of(families::newest(), mnk, "plain", "64x64 by one warpgroup").expect("such a kernel");
+        let subject =
+            Subject::of(families::predicted(), mnk, "plain", "64x64 by one warpgroup").expect("such a kernel");
         let code = Code::of(&Sass::parse(SMALL), &subject.candidate.key).expect("a loop of products");
         (subject, code)
     }

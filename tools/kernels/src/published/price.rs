@@ -4,11 +4,10 @@
 
 use epilogue::ElementType;
 use epilogue::evt::{BroadcastClass, TreeBuilder, Types as TreeTypes, ValidTree};
-use epilogue::gemm::sm90::{self, Cluster, Request, Wgmma};
+use epilogue::gemm::sm90::{self, Cluster, Request, TensorCores, Wgmma};
 use epilogue::gemm::{
     Arithmetic, Candidate, Instruction, Machine, Major, OperandLayout, Problem, SplitK, Tile, Workload, estimate, rank,
 };
-use epilogue_runtime::Arch;
 
 use super::data::{Output, Pace, Row, Split, Timed, Types};
 
@@ -94,11 +93,12 @@ impl Product {
     /// The candidates for sm_90a that satisfy a request; none elsewhere.
     fn sm90(&self, machine: &Machine, request: &Request) -> Vec<Candidate> {
         let types = self.tree.types();
-        let wgmma = Wgmma::of(types.a, types.b, self.arithmetic).filter(|_| machine.arch == Arch::SM_90A);
+        let cores = TensorCores::Wgmma;
+        let wgmma = Wgmma::of(types.a, types.b, self.arithmetic).filter(|_| machine.arch == cores.arch());
         let Some(instruction) = wgmma else { return Vec::new() };
         let ((a, b), fast_fp8, tree) = (self.layouts, self.arithmetic == Arithmetic::FastFp8, &self.tree);
         let problem = self.problem;
-        let workload = sm90::Workload { problem, instruction, a, b, fast_fp8, tree, lines: None, needed: 1.0 };
+        let workload = sm90::Workload { problem, cores, instruction, a, b, fast_fp8, tree, lines: None, needed: 1.0 };
         sm90::candidates(machine, &workload, request, |_| true)
     }
 }

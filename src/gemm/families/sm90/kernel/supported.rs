@@ -84,8 +84,11 @@ const PICKED_BY_THREADS: &str =
 /// Why block scales have no kernel with tensor memory.
 const SCALED_SUMS: &str = "those for sm_100a sum all of K in tensor memory, and block scales multiply the sums of each k-tile: leave the request for one out for a kernel for sm_80";
 
-/// Whether there is a kernel for this key; if not, why.
-pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
+/// Whether there is a kernel for this key.
+///
+/// # Errors
+/// Why there is none.
+pub fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     if !key.holds_accumulators() {
         return Err(UNSHARED);
     }

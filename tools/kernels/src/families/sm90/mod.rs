@@ -14,8 +14,8 @@ use std::error::Error;
 
 use epilogue::evt::{Tree, ValidTree};
 use epilogue::gemm::Machine;
-use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic};
-use epilogue_runtime::{Arch, Resources};
+use epilogue::gemm::sm90::{SharedMap, Sm90Key, TensorCores, Traffic};
+use epilogue_runtime::{Arch, GpuModel, Resources};
 
 use super::family::{Family, Kernel, Measured};
 use crate::gate::{Gate, Subject};
@@ -23,16 +23,34 @@ use crate::predict::issue::{Unit, Work};
 use crate::predict::{Code, Prediction, Subject as Predicted};
 use crate::sass::Sass;
 
-/// The family.
-pub(super) struct Sm90;
+/// The family for the tensor cores of one architecture.
+pub(super) struct Specialized {
+    cores: TensorCores,
+}
 
-impl Family for Sm90 {
+/// The family for sm_90a.
+pub(super) const SM_90: &Specialized = &Specialized { cores: TensorCores::Wgmma };
+/// The family for sm_100a.
+pub(super) const SM_100: &Specialized = &Specialized { cores: TensorCores::Tcgen05 };
+
+/// The GPU for which the checked kernels are chosen.
+fn machine(cores: TensorCores) -> Machine {
+    match cores {
+        TensorCores::Wgmma => Machine::h100(),
+        TensorCores::Tcgen05 => Machine::of_model(GpuModel::B200),
+    }
+}
+
+impl Family for Specialized {
     fn arch(&self) -> Arch {
-        Arch::SM_90A
+        self.cores.arch()
     }
 
     fn gpu(&self) -> (&'static str, Machine) {
-        ("H200", Machine::h200())
+        match self.cores {
+            TensorCores::Wgmma => ("H200", Machine::h200()),
+            TensorCores::Tcgen05 => ("B200", machine(self.cores)),
+        }
     }
 
     fn constants(&self) -> &'static str {
@@ -50,19 +68,22 @@ impl Family for Sm90 {
     }
 
     fn covering(&self) -> Vec<Subject> {
-        set::covering()
+        set::covering(self.cores)
     }
 
     fn all(&self, tree: &Tree) -> Vec<Subject> {
-        set::all(tree)
+        set::all(self.cores, tree)
     }
 
     fn measured(&self, gate: &Gate) -> Result<Vec<Measured>, String> {
-        elements::measure(gate)
+        elements::measure(self.cores, gate)
     }
 
     fn others(&self) -> Result<Option<String>, Box<dyn Error>> {
-        others::table().map(Some)
+        match self.cores {
+            TensorCores::Wgmma => others::table().map(Some),
+            TensorCores::Tcgen05 => Ok(None),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Kernels whose operands are read in other ways: groups, picked rows, patches, scaled blocks, weights of 8 bits.
 
 use epilogue::evt::Tree;
-use epilogue::gemm::sm90::{Cluster, Request, Schedule, Tile, Wgmma};
+use epilogue::gemm::sm90::{Cluster, Request, Schedule, TensorCores, Tile, Wgmma};
 use epilogue::gemm::{Fp8, Major, Pair, PatchBoxes, Problem, SplitK};
 
 use super::set::{CLUSTERS, of_product};
@@ -9,7 +9,7 @@ use crate::epilogues::{bias_gelu_residual, everything, plain, row_reduction, swi
 use crate::gate::Subject;
 
 /// Groups of rows on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.
-pub(super) fn groups() -> Vec<Subject> {
+pub(super) fn groups(cores: TensorCores) -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let mut set = Vec::new();
     for (i, (rows, columns, schedule, consumers, swap_ab)) in [
@@ -31,18 +31,20 @@ pub(super) fn groups() -> Vec<Subject> {
         let problem = Problem::new(4096, 4096, 4096).in_groups(32);
         let lighter = (0..4).map(|t| &trees[(i + 4 - t) % 4]);
         set.extend(
-            lighter.into_iter().find_map(|tree| of_product(tree, Wgmma::Bf16, (Major::K, Major::K), problem, request)),
+            lighter
+                .into_iter()
+                .find_map(|tree| of_product(cores, tree, Wgmma::Bf16, (Major::K, Major::K), problem, request)),
         );
         // Two accumulators.
         if i < 2 || i == 3 {
-            set.extend(of_product(&swiglu(), Wgmma::Bf16, (Major::K, Major::K), problem, request));
+            set.extend(of_product(cores, &swiglu(), Wgmma::Bf16, (Major::K, Major::K), problem, request));
         }
     }
     set
 }
 
 /// Groups of K on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.
-pub(super) fn depth() -> Vec<Subject> {
+pub(super) fn depth(cores: TensorCores) -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let kernels = [
         (128, 256, Cooperative, 2, false, Cluster { m: 2, n: 1 }, bias_gelu_residual()),
@@ -56,14 +58,14 @@ pub(super) fn depth() -> Vec<Subject> {
         let tile = Some(Tile { rows, columns, schedule, consumers });
         let request = Request { tile, swap_ab: Some(swap_ab), cluster: Some(cluster), ..Default::default() };
         let problem = Problem::new(4096, 4096, 2048).in_depth_groups(32);
-        of_product(&tree, Wgmma::Bf16, (Major::Mn, Major::Mn), problem, request)
+        of_product(cores, &tree, Wgmma::Bf16, (Major::Mn, Major::Mn), problem, request)
     };
     kernels.into_iter().filter_map(of).collect()
 }
 
 /// Rows that kernels for sm_90a pick, on large tiles of both schedules. There are clusters that share B, stream-K, groups of
 /// two accumulators, and picked rows as the instruction's columns.
-pub(super) fn picked() -> Vec<Subject> {
+pub(super) fn picked(cores: TensorCores) -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let kernels = [
         ((128, 256, Cooperative, 2), false, 1, SplitK::None, 32, swiglu()),
@@ -81,14 +83,14 @@ pub(super) fn picked() -> Vec<Subject> {
         };
         let problem = Problem::new(4096, 4096, 4096).of_picked_rows();
         let problem = if groups > 1 { problem.in_groups(groups) } else { problem };
-        of_product(&tree, Wgmma::Bf16, (Major::K, Major::K), problem, request)
+        of_product(cores, &tree, Wgmma::Bf16, (Major::K, Major::K), problem, request)
     };
     kernels.into_iter().filter_map(of).collect()
 }
 
 /// Patches that tensor copies load, of one to three axes: on the largest tiles of both schedules and on small ones, with
 /// clusters that share them and every way of sharing K.
-pub(super) fn patches() -> Vec<Subject> {
+pub(super) fn patches(cores: TensorCores) -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let (bf16, tf32) = (Wgmma::Bf16, Wgmma::Tf32);
     let cluster = |m, n| Cluster { m, n };
@@ -107,14 +109,14 @@ pub(super) fn patches() -> Vec<Subject> {
         let boxes = PatchBoxes { axes, taps: 9, channels: 256 };
         let problem = Problem::new(65536, 4096, 9 * 256).of_patches(65536 * 256).in_boxes(boxes);
         let b = if i % 3 == 1 { Major::Mn } else { Major::K };
-        of_product(&tree, instruction, (Major::K, b), problem, request)
+        of_product(cores, &tree, instruction, (Major::K, b), problem, request)
     };
     kernels.into_iter().enumerate().filter_map(of).collect()
 }
 
 /// Transposed patches that tensor copies load, of one to three axes. Tiles have the most boxes of them, in both schedules,
 /// with clusters that share them and every way of sharing K.
-pub(super) fn transposed_patches() -> Vec<Subject> {
+pub(super) fn transposed_patches(cores: TensorCores) -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let kernels = [
         ((256, 128, Cooperative, 2), 3, Cluster::NONE, SplitK::None, bias_gelu_residual()),
@@ -127,14 +129,14 @@ pub(super) fn transposed_patches() -> Vec<Subject> {
         let request = Request { tile, cluster: Some(cluster), split_k: Some(split_k), ..Default::default() };
         let boxes = PatchBoxes { axes, taps: 9, channels: 256 };
         let problem = Problem::new(9 * 256, 4096, 65536).of_patches(65536 * 256).in_boxes(boxes);
-        of_product(&tree, Wgmma::Bf16, (Major::Mn, Major::Mn), problem, request)
+        of_product(cores, &tree, Wgmma::Bf16, (Major::Mn, Major::Mn), problem, request)
     };
     kernels.into_iter().filter_map(of).collect()
 }
 
 /// FP8 with scales of blocks, whose sums are added to a second set: on the tiles with the most accumulators, with every way of
 /// sharing K, groups, two accumulators, and rows that are N.
-pub(super) fn scaled() -> Vec<Subject> {
+pub(super) fn scaled(cores: TensorCores) -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let pair = Pair { a: Fp8::E4M3, b: Fp8::E4M3 };
     let mut set = Vec::new();
@@ -157,10 +159,10 @@ pub(super) fn scaled() -> Vec<Subject> {
         let (instruction, along_k) = (Wgmma::Fp8(pair), (Major::K, Major::K));
         let trees = [bias_gelu_residual(), row_reduction(), plain(), everything()];
         let lighter = (0..4).map(|t| &trees[(i + 4 - t) % 4]);
-        set.extend(lighter.into_iter().find_map(|tree| of_product(tree, instruction, along_k, product, split)));
+        set.extend(lighter.into_iter().find_map(|tree| of_product(cores, tree, instruction, along_k, product, split)));
         if i < 2 {
-            set.extend(of_product(&swiglu(), instruction, along_k, product, request));
-            set.extend(of_product(&row_reduction(), instruction, along_k, product.in_groups(32), request));
+            set.extend(of_product(cores, &swiglu(), instruction, along_k, product, request));
+            set.extend(of_product(cores, &row_reduction(), instruction, along_k, product.in_groups(32), request));
         }
     }
     set
@@ -169,7 +171,7 @@ pub(super) fn scaled() -> Vec<Subject> {
 /// Weights of 8 bits on sm_90a, each type as each of 16 bits: on the tiles with the most accumulators and with the most rows of
 /// a warpgroup, which are converted, of both schedules; with clusters, activations that are contiguous along M, every way of
 /// sharing K, groups, and several accumulators.
-pub(super) fn mixed() -> Vec<Subject> {
+pub(super) fn mixed(cores: TensorCores) -> Vec<Subject> {
     use Schedule::{Cooperative, PingPong};
     let instructions: Vec<_> = Wgmma::ALL.into_iter().filter(|instruction| instruction.converts_b()).collect();
     let trees = [bias_gelu_residual(), row_reduction(), plain(), everything()];
@@ -198,7 +200,7 @@ pub(super) fn mixed() -> Vec<Subject> {
         let a = if i % 4 == 2 { Major::Mn } else { Major::K };
         let product = Problem::new(4096, 4096, 4096);
         let lighter = (0..4).map(|t| &trees[(i + 4 - t) % 4]);
-        let of = |tree| of_product(tree, instructions[i % instructions.len()], (a, Major::K), product, request);
+        let of = |tree| of_product(cores, tree, instructions[i % instructions.len()], (a, Major::K), product, request);
         set.extend(lighter.into_iter().find_map(of));
     }
     for (i, (rows, columns, consumers, groups)) in
@@ -209,7 +211,7 @@ pub(super) fn mixed() -> Vec<Subject> {
         let product = Problem::new(4096, 4096, 4096);
         let (tree, product) =
             if groups == 1 { (swiglu(), product) } else { (trees[i % 4].clone(), product.in_groups(groups)) };
-        set.extend(of_product(&tree, instructions[(2 * i + 1) % 8], (Major::K, Major::K), product, request));
+        set.extend(of_product(cores, &tree, instructions[(2 * i + 1) % 8], (Major::K, Major::K), product, request));
     }
     set
 }

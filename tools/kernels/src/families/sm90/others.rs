@@ -59,6 +59,7 @@ fn priced(shape: &Shape, ours: &Sm90Key, pick: &Pick) -> Option<Candidate> {
         [(Schedule::Cooperative, (rows / 64).clamp(1, 2)), (Schedule::Cooperative, 3), (Schedule::PingPong, 2)];
     let workload = Workload {
         problem: shape.problem,
+        cores: ours.cores,
         instruction: ours.instruction,
         a: PACKED,
         b: PACKED,
@@ -144,7 +145,7 @@ pub(super) fn table() -> Result<String, Box<dyn Error>> {
     );
     let (mut same, mut ties, mut slower, mut faster) = (0, 0, 0, 0);
     for shape in Shape::all()? {
-        let ranked = shape.ranked(&super::Sm90)?;
+        let ranked = shape.ranked(super::SM_90)?;
         let ours = &ranked[0];
         let (key, split_k) = key(ours)?;
         let of = |(m, n): (usize, usize), cluster: Cluster| format!("{m}x{n} in {}x{}", cluster.m, cluster.n);

@@ -1,7 +1,7 @@
 //! The text of this family's kernels, their instructions, and the pairs of kernels that must be alike.
 
 use epilogue::evt::{Tree, Types};
-use epilogue::gemm::sm90::{Cluster, Raster, Request, Sm90Key, Tile};
+use epilogue::gemm::sm90::{Cluster, Raster, Request, Sm90Key, TensorCores, Tile};
 use epilogue::gemm::{Builder, Formats, KernelKey, Major, OperandLayout, ReadingShape, SplitK};
 use epilogue::{Device, ElementType};
 use epilogue_runtime::{Arch, testing};
@@ -78,7 +78,7 @@ fn generated_code_of_bits_random_numbers_and_integers_is_as_committed() {
 /// Kernels of two accumulators, and products whose positions leave tiles out, are in the set.
 #[test]
 fn two_accumulators_and_masks_are_in_the_covering_set() {
-    let count = |name| set::covering().iter().filter(|subject| subject.tree.name() == name).count();
+    let count = |name| set::covering(TensorCores::Wgmma).iter().filter(|subject| subject.tree.name() == name).count();
     let (two, masked) = (count("swiglu"), count("causal"));
     assert!(two >= 7 && masked == 3, "{two} {masked}");
 }
@@ -86,7 +86,7 @@ fn two_accumulators_and_masks_are_in_the_covering_set() {
 /// Epilogues of several phases: wide tiles are in both sets, where rows lie in a tile and in a cluster's.
 #[test]
 fn phases_in_wide_tiles_are_in_the_covering_set() {
-    let counts = [set::in_tile(), set::in_cluster()].map(|set| {
+    let counts = [set::in_tile(TensorCores::Wgmma), set::in_cluster(TensorCores::Wgmma)].map(|set| {
         let wide = set.iter().filter(|subject| subject.key.tile().1 == 256).count();
         (set.len(), wide)
     });
@@ -103,7 +103,7 @@ fn block_scales_change_no_products() {
         }
         _ => None,
     };
-    let pairs: Vec<_> = set::covering().into_iter().filter_map(without).collect();
+    let pairs: Vec<_> = set::covering(TensorCores::Wgmma).into_iter().filter_map(without).collect();
     assert!(pairs.len() >= 9, "{}", pairs.len());
     alike_but_for_scales("block_scales_change_no_products", pairs);
 }
@@ -113,9 +113,9 @@ fn block_scales_change_no_products() {
 #[test]
 fn groups_of_k_and_transposed_patches_change_no_products_and_no_loads() {
     const NAME: &str = "groups_of_k_and_transposed_patches_change_no_products_and_no_loads";
-    let mut set = operands::depth();
+    let mut set = operands::depth(TensorCores::Wgmma);
     assert_eq!(set.len(), 6);
-    let transposed = operands::transposed_patches();
+    let transposed = operands::transposed_patches(TensorCores::Wgmma);
     assert_eq!(transposed.len(), 4);
     // With the most boxes of patches, and with those of a cluster.
     set.extend(transposed.into_iter().step_by(2));
@@ -146,7 +146,7 @@ fn picked_rows_are_in_the_covering_set_and_change_no_products() {
         }
         _ => None,
     };
-    let pairs: Vec<_> = set::covering().iter().filter_map(twins).collect();
+    let pairs: Vec<_> = set::covering(TensorCores::Wgmma).iter().filter_map(twins).collect();
     assert_eq!(pairs.len(), 4);
     let Some(compiler) = testing::compiler(NAME) else { return };
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
@@ -174,7 +174,7 @@ fn epilogues_take_few_instructions() {
     const NAME: &str = "epilogues_take_few_instructions";
     let Some(compiler) = testing::compiler(NAME) else { return };
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
-    let measured = elements::measure(&gate).expect("all compile");
+    let measured = elements::measure(TensorCores::Wgmma, &gate).expect("all compile");
     let grown: Vec<String> = measured.iter().filter(|m| m.exceeds()).map(ToString::to_string).collect();
     assert!(grown.is_empty(), "{}", grown.join("\n"));
 }
