@@ -1,4 +1,4 @@
-//! The GEMM kernels for sm_80 and for sm_90a, and the products on which their mutants are tried.
+//! The GEMM kernels for sm_80, sm_90a and sm_100a, and the products on which their mutants are tried.
 
 use std::sync::OnceLock;
 
@@ -23,8 +23,8 @@ pub(crate) struct Multiplied {
     split_k: SplitK,
     majors: [Major; 2],
     reduces: bool,
-    /// The kernel for sm_90a, if it is one of those.
-    hopper: Option<sm90::Request>,
+    /// The kernel for sm_90a or sm_100a, if it is one of those.
+    hopper: Option<(sm90::TensorCores, sm90::Request)>,
     /// No extent is a multiple of the tile's; blocks end in the last and in the first stage of their pipeline.
     products: Vec<Case>,
     known: OnceLock<Result<Vec<Known>, String>>,
@@ -107,8 +107,9 @@ fn streamed() -> Multiplied {
     }
 }
 
-/// A kernel for sm_90a.
+/// A kernel for sm_90a or sm_100a.
 struct Hopper {
+    cores: sm90::TensorCores,
     schedule: sm90::Schedule,
     consumers: usize,
     cluster: (usize, usize),
@@ -125,6 +126,7 @@ struct Hopper {
 pub(crate) fn hopper() -> Vec<Multiplied> {
     use sm90::Schedule::{Cooperative, PingPong};
     let form = |schedule, consumers, cluster, split_k, reduces| Hopper {
+        cores: sm90::TensorCores::Wgmma,
         schedule,
         consumers,
         cluster,
@@ -136,6 +138,7 @@ pub(crate) fn hopper() -> Vec<Multiplied> {
     };
     let fp8 = |arithmetic, form| Hopper { element: ElementType::F8E4M3, of_b: ElementType::F8E4M3, arithmetic, ..form };
     let weights = |of_b, form| Hopper { of_b, ..form };
+    let blackwell = |form| Hopper { cores: sm90::TensorCores::Tcgen05, ..form };
     let forms = [
         form(Cooperative, 2, (2, 1), SplitK::None, true),
         form(PingPong, 2, (1, 1), SplitK::None, true),
@@ -147,6 +150,9 @@ pub(crate) fn hopper() -> Vec<Multiplied> {
         fp8(Arithmetic::Exact, form(PingPong, 2, (1, 1), SplitK::None, false)),
         weights(ElementType::I8, form(Cooperative, 2, (1, 2), SplitK::None, true)),
         weights(ElementType::F8E5M2, form(PingPong, 2, (2, 1), SplitK::Serial(2), false)),
+        blackwell(form(Cooperative, 2, (2, 1), SplitK::None, true)),
+        blackwell(form(PingPong, 2, (1, 1), SplitK::None, true)),
+        blackwell(form(Cooperative, 1, (1, 2), SplitK::Serial(2), false)),
     ];
     forms.iter().filter_map(Hopper::subject).collect()
 }
@@ -155,9 +161,10 @@ impl Hopper {
     /// The kernel with the smallest tile with wide enough rows, and products for it; `None` if there is no tile of this
     /// kind.
     fn subject(&self) -> Option<Multiplied> {
-        let &Self { schedule, consumers, cluster: (m, n), split_k, reduces, element, of_b, arithmetic } = self;
+        let &Self { cores, schedule, consumers, cluster: (m, n), split_k, reduces, element, of_b, arithmetic } = self;
         let tiles = sm90::Tile::all();
-        let of_kind = |t: &&sm90::Tile| t.schedule == schedule && t.consumers == consumers && t.columns >= 64;
+        let of_kind =
+            |t: &&sm90::Tile| t.schedule == schedule && t.consumers == consumers && t.columns >= 64 && cores.hold(t);
         let tile = *tiles.iter().filter(of_kind).min_by_key(|t| t.rows * t.columns)?;
         let stages = 3;
         // N and K are multiples of 16 bytes, or tensor copies could not reach packed tensors. The rings of operands
@@ -191,22 +198,25 @@ impl Hopper {
             _ => String::new(),
         };
         Some(Multiplied {
-            name: format!("sm_90a {schedule:?} {split_k:?}, clusters of {m}x{n}{sums}"),
+            name: format!("{} {schedule:?} {split_k:?}, clusters of {m}x{n}{sums}", cores.arch()),
             element,
             of_b,
             arithmetic,
             split_k,
             majors: [Major::K, Major::K],
             reduces,
-            hopper: Some(sm90::Request {
-                tile: Some(tile),
-                swap_ab: Some(swap_ab),
-                stages: Some(stages),
-                // A tile has two steps: with three stages of inputs, their ring wraps around in either of them.
-                staging: Some(sm90::Staging { step: 32, output_stages: 4, input_stages: 3 }),
-                cluster: Some(sm90::Cluster { m, n }),
-                ..sm90::Request::default()
-            }),
+            hopper: Some((
+                cores,
+                sm90::Request {
+                    tile: Some(tile),
+                    swap_ab: Some(swap_ab),
+                    stages: Some(stages),
+                    // A tile has two steps: with three stages of inputs, their ring wraps around in either of them.
+                    staging: Some(sm90::Staging { step: 32, output_stages: 4, input_stages: 3 }),
+                    cluster: Some(sm90::Cluster { m, n }),
+                    ..sm90::Request::default()
+                },
+            )),
             products,
             known: OnceLock::new(),
         })
@@ -266,7 +276,11 @@ impl Subject for Multiplied {
     }
 
     fn arch(&self) -> Arch {
-        if self.hopper.is_some() || self.split_k == SplitK::Stream { Arch::SM_90A } else { Arch::SM_80 }
+        match self.hopper {
+            Some((cores, _)) => cores.arch(),
+            None if self.split_k == SplitK::Stream => Arch::SM_90A,
+            None => Arch::SM_80,
+        }
     }
 
     fn text(&self, device: &Device) -> Result<Text, String> {
@@ -316,9 +330,14 @@ impl Multiplied {
             .split_k(self.split_k);
         // Two clusters that each compute several tiles.
         let builder = match self.hopper {
-            Some(request) => builder
-                .multiprocessors(2 * request.cluster.map_or(1, |c| c.m * c.n))
-                .sm90(sm90::Request { split_k: Some(self.split_k), ..request }),
+            Some((cores, request)) => {
+                let builder = builder.multiprocessors(2 * request.cluster.map_or(1, |c| c.m * c.n));
+                let request = sm90::Request { split_k: Some(self.split_k), ..request };
+                match cores {
+                    sm90::TensorCores::Wgmma => builder.sm90(request),
+                    sm90::TensorCores::Tcgen05 => builder.sm100(request),
+                }
+            }
             None => {
                 let instruction = Instruction::of(self.element, self.element, self.arithmetic);
                 let builder = builder.tile(tile(instruction.ok_or("no instruction")?));

@@ -31,7 +31,8 @@ pub const POWER_EXPONENT: f64 = 0.65;
 /// RTX Blackwell's are in its white paper (appendix A), Orin's in Jetson AGX Orin's data sheet. `mma.sync` on an H100
 /// has 62 % of `wgmma`'s rate, as others measured. f32 and f64: CUDA C++
 /// Programming Guide, "Throughput of Native Arithmetic Instructions". The L2: A100 and H100 as in their white papers and
-/// DeepGEMM's heuristics; others are estimates. Power: fitted to `benches/published`.
+/// DeepGEMM's heuristics; B200's as far as a kernel of single blocks needs for its published 1,054 TFLOP/s (learn-cuda,
+/// 02e_matmul_sm100); others are estimates. Power: fitted to `benches/published`.
 const TABLE: [((u8, u8), Rates); 10] = {
     const fn of(mma: f64, [wgmma, f32, f64, l2_bytes]: [f64; 4], clock_of_a_watt: f64) -> Rates {
         Rates { mma, mma_int8: 2.0 * mma, wgmma, f32, f64, l2_bytes, clock_of_a_watt }
@@ -42,7 +43,7 @@ const TABLE: [((u8, u8), Rates); 10] = {
         ((8, 7), of(1024.0, [0.0, 128.0, 2.0, 20.0], 0.39)),
         ((8, 9), of(512.0, [0.0, 128.0, 2.0, 20.0], 0.59)),
         ((9, 0), of(1280.0, [2048.0, 128.0, 128.0, 30.6], 0.78)),
-        ((10, 0), of(1024.0, [4096.0, 128.0, 64.0, 30.6], 0.763)),
+        ((10, 0), of(1024.0, [4096.0, 128.0, 64.0, 45.0], 0.763)),
         ((10, 3), of(1024.0, [0.0, 128.0, 2.0, 30.6], 0.763)),
         ((11, 0), of(1024.0, [0.0, 128.0, 2.0, 20.0], 0.59)),
         ((12, 0), of(512.0, [0.0, 128.0, 2.0, 20.0], 0.59)),

@@ -163,7 +163,10 @@ impl Kernel {
             let request = sm90_request(cores, number);
             // The converted operand is the tile's rows.
             let converted = elements.0.size() != elements.1.size();
-            let request = sm90::Request { swap_ab: if converted { Some(true) } else { request.swap_ab }, ..request };
+            // Accumulators may share no rows.
+            let shared = several && cores == sm90::TensorCores::Tcgen05;
+            let swap_ab = if converted { Some(true) } else { request.swap_ab.filter(|_| !shared) };
+            let request = sm90::Request { swap_ab, ..request };
             // Most by the kernel, if it can.
             let by_kernel = sm90::Request { picked: (picked && number % 12 != 6).then_some(true), ..request };
             let request = if asked(builder.clone(), by_kernel).choose().is_ok() { by_kernel } else { request };

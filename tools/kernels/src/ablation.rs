@@ -7,7 +7,7 @@ use std::fmt::Write;
 use epilogue::gemm::{Candidate, Machine, Parameter};
 use rayon::prelude::*;
 
-use super::families::{FAMILIES, Family};
+use super::families::{self, Family};
 use super::shapes::Shape;
 
 /// By how much a number is varied, downward and upward.
@@ -84,7 +84,7 @@ fn measured_by(family: &dyn Family, name: &str) -> &'static str {
 /// A family's table: a line for each number that changes a choice, the one that costs most first; then those that don't.
 fn of_family(text: &mut String, of: &dyn Family, cases: &[Case<'_>]) -> Result<(), Box<dyn Error>> {
     let (gpu, machine) = of.gpu();
-    let others = FAMILIES.into_iter().filter(|other| other.arch() != of.arch());
+    let others = families::all_predicted().filter(|other| other.arch() != of.arch());
     let others: Vec<&str> = others.map(Family::constants).collect();
     let is_other = |p: &Parameter| others.iter().any(|constants| p.name().starts_with(constants));
     let count = cases.len();
@@ -128,7 +128,7 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
          # with the step of the GPU bundle (tools/bundle) that tells its value.\n",
     );
     let shapes = Shape::all()?;
-    for family in FAMILIES.into_iter().rev() {
+    for family in families::all_predicted() {
         let taken = shapes.iter().filter(|shape| family.multiplies(shape));
         let cases = taken.map(|shape| Ok(Case::of(shape, shape.ranked(family)?)));
         of_family(&mut text, family, &cases.collect::<Result<Vec<_>, Box<dyn Error>>>()?)?;

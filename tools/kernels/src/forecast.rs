@@ -14,7 +14,7 @@ use epilogue_testing::headline::HEADLINE;
 
 use super::choices::GPUS;
 use super::epilogues::{bias_gelu_residual, plain};
-use super::families::{FAMILIES, Family};
+use super::families::{self, Family};
 use super::gate::Gate;
 use super::published::{self, Bar, Regime};
 use super::shapes::PACKED;
@@ -25,7 +25,7 @@ const FUSED: &str = "bias_gelu_residual";
 
 /// The GPUs that are forecast by machine code: those for which families predict theirs.
 fn by_code_first() -> impl Iterator<Item = &'static dyn Family> {
-    FAMILIES.into_iter().rev()
+    families::all_predicted()
 }
 
 /// The products for which other GPUs are forecast.

@@ -101,7 +101,7 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
             }
             other => {
                 return Err(format!(
-                    "`{other}` is not an option; there are --arch sm_80, --arch sm_90a, --all, --threes, --part I/N and --named TEXT"
+                    "`{other}` is not an option; there are --arch sm_80, --arch sm_90a, --arch sm_100a, --all, --threes, --part I/N and --named TEXT"
                 ));
             }
         }

@@ -31,7 +31,7 @@ impl Decoder<'_> {
 /// How an instruction passes undefined values on. Instructions that only compute each lane's result from its operands
 /// pass them from the operands to the result.
 fn passage(opcode: &str) -> Passage {
-    const PURE: [&str; 70] = [
+    const PURE: [&str; 69] = [
         "mov",
         "add",
         "addc",
@@ -57,7 +57,6 @@ fn passage(opcode: &str) -> Passage {
         "shl",
         "shr",
         "shf",
-        "prmt",
         "bfe",
         "bfi",
         "lop3",
@@ -108,6 +107,7 @@ fn passage(opcode: &str) -> Passage {
         "selp" => Passage::Chooses,
         "and" | "or" | "xor" | "not" | "mov" if opcode.ends_with(".pred") => Passage::Decides,
         "and" | "or" => Passage::Masks,
+        "prmt" => Passage::Packs,
         "mul" | "mad" if !opcode.contains(".f") && !opcode.contains(".bf") => Passage::Masks,
         "mma" => Passage::Multiplies,
         "wgmma" if opcode.starts_with("wgmma.mma_async") => Passage::Accumulates,

@@ -10,7 +10,7 @@ pub(crate) enum Passage {
     /// `and`, `or` and products of integers: the result is undefined, except where the other operand alone decides it: an
     /// `and` with 0.
     Masks,
-    /// `mov` of several registers into one: the result is undefined if all are.
+    /// `mov` of several registers into one, and `prmt` of bytes of two: the result is undefined if all are.
     Packs,
     /// `selp`: the result is undefined if the chosen value or the predicate is.
     Chooses,

@@ -21,6 +21,11 @@ pub(crate) trait Family: Sync {
     /// The GPU that its kernels are predicted for: its name in a text, and its numbers.
     fn gpu(&self) -> (&'static str, Machine);
 
+    /// Whether times can be predicted by the machine code of its kernels: where the same warps multiply and wait.
+    fn is_predicted(&self) -> bool {
+        true
+    }
+
     /// The beginning of the names of the model's constants that are its own.
     fn constants(&self) -> &'static str;
 

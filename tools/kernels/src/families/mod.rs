@@ -32,6 +32,11 @@ pub(crate) fn named(name: Option<&str>) -> Result<&'static dyn Family, String> {
     found.map(|i| FAMILIES[i]).ok_or_else(|| format!("--arch takes {}; {given} was given", names.join(" or ")))
 }
 
+/// The families whose kernels' times are predicted by their machine code, the newest first.
+pub(crate) fn all_predicted() -> impl Iterator<Item = &'static dyn Family> {
+    FAMILIES.into_iter().rev().filter(|family| family.is_predicted())
+}
+
 /// The family that is predicted unless another is named.
 pub(crate) const fn predicted() -> &'static dyn Family {
     sm90::SM_90

@@ -28,7 +28,7 @@ use self::flow::{Flow, Parts};
 use self::issue::Work;
 use self::report::{json, line, report};
 use super::epilogues::{bias_gelu_residual, everything, plain, residual, row_reduction};
-use super::families::{self, FAMILIES, Family};
+use super::families::{self, Family};
 use super::gate::Gate;
 use super::sass::Sass;
 use super::shapes::PACKED;
@@ -215,7 +215,7 @@ pub(crate) fn times(gate: &Gate, family: &dyn Family, epilogue: &str) -> Result<
 pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let of = |(family, mnk)| Subject::of(family, mnk, "plain", "").map_err(|error| format!("{mnk:?}: {error}"));
-    let shapes = FAMILIES.into_iter().rev().flat_map(|family| HEADLINE.map(|mnk| (family, mnk)));
+    let shapes = families::all_predicted().flat_map(|family| HEADLINE.map(|mnk| (family, mnk)));
     let subjects = shapes.map(of).collect::<Result<Vec<_>, _>>()?;
     let codes = codes(gate, &subjects)?;
     let mut table = String::new();
@@ -237,7 +237,16 @@ pub(crate) fn print(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     while let Some(argument) = rest.next() {
         let mut value = |what: &str| rest.next().ok_or_else(|| format!("{argument} takes {what}"));
         match argument {
-            "--arch" => family = families::named(rest.next())?,
+            "--arch" => {
+                family = families::named(rest.next())?;
+                if !family.is_predicted() {
+                    let arch = family.arch();
+                    return Err(format!(
+                        "kernels for {arch} are not predicted by their machine code: the model says their times"
+                    )
+                    .into());
+                }
+            }
             "--epilogue" => epilogue = value("an epilogue's name")?,
             "--named" => named = value("a part of a kernel's name")?,
             "--timeline" => timeline = Some(PathBuf::from(value("a file")?)),

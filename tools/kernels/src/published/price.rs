@@ -90,12 +90,11 @@ impl Product {
         Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost(), lines: None, needed: 1.0 }
     }
 
-    /// The candidates for sm_90a that satisfy a request; none elsewhere.
+    /// The candidates for sm_90a or sm_100a that satisfy a request; none elsewhere.
     fn sm90(&self, machine: &Machine, request: &Request) -> Vec<Candidate> {
         let types = self.tree.types();
-        let cores = TensorCores::Wgmma;
-        let wgmma = Wgmma::of(types.a, types.b, self.arithmetic).filter(|_| machine.arch == cores.arch());
-        let Some(instruction) = wgmma else { return Vec::new() };
+        let Some(cores) = TensorCores::of(machine.arch) else { return Vec::new() };
+        let Some(instruction) = Wgmma::of(types.a, types.b, self.arithmetic) else { return Vec::new() };
         let ((a, b), fast_fp8, tree) = (self.layouts, self.arithmetic == Arithmetic::FastFp8, &self.tree);
         let problem = self.problem;
         let workload = sm90::Workload { problem, cores, instruction, a, b, fast_fp8, tree, lines: None, needed: 1.0 };

@@ -123,6 +123,11 @@ impl TensorCores {
         matches!(self, Self::Tcgen05)
     }
 
+    /// The tiles of kernels for epilogues with so many accumulators an element.
+    pub(crate) fn tiles(self, accumulators: usize) -> impl Iterator<Item = Tile> {
+        Tile::of(accumulators).filter(move |tile| self.hold(tile))
+    }
+
     /// Whether they have a kernel of this tile (PTX ISA 9.7.16.2.1: of 128 rows, columns are multiples of 16).
     #[must_use]
     pub const fn hold(self, tile: &Tile) -> bool {

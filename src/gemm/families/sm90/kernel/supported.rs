@@ -78,8 +78,12 @@ const CONVERTED_IN_REGISTERS: &str = "those for sm_100a multiply from shared mem
      one out for a kernel for sm_80";
 
 /// Why rows are copied first.
-const PICKED_BY_THREADS: &str =
+pub(crate) const PICKED_BY_THREADS: &str =
     "those for sm_100a load A by TMA only: ask for `picked: Some(false)`, which copies the rows first";
+
+/// Why several accumulators share no rows.
+pub(crate) const SHARED_ROWS: &str =
+    "several accumulators share an instruction's columns on sm_100a: ask for `swap_ab: Some(false)`, or leave it open";
 
 /// Why block scales have no kernel with tensor memory.
 const SCALED_SUMS: &str = "those for sm_100a sum all of K in tensor memory, and block scales multiply the sums of each k-tile: leave the request for one out for a kernel for sm_80";

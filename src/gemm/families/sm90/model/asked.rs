@@ -5,9 +5,10 @@ use crate::evt::WholeLines;
 use crate::gemm::families::KernelKey;
 use crate::gemm::families::sm90::kernel::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::families::sm90::kernel::supported::{
-    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NOTHING_PICKED, UNALIGNED_PICKS, UNSHARED, supports,
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NOTHING_PICKED, PICKED_BY_THREADS, SHARED_ROWS, UNALIGNED_PICKS,
+    UNSHARED, supports,
 };
-use crate::gemm::families::sm90::kernel::{Cluster, NOT_DIVIDED, Request, Sm90Key, TensorCores, Tile, Wgmma};
+use crate::gemm::families::sm90::kernel::{Cluster, NOT_DIVIDED, Request, Sm90Key, TensorCores, Wgmma};
 use crate::gemm::kernel::split_k::UNSPLIT_GROUPS;
 use crate::gemm::kernel::{SplitK, Within};
 use crate::gemm::model::candidate::Candidate;
@@ -73,8 +74,9 @@ impl<'a> Selection<'a> {
 
     /// Why kernels for sm_90a don't pick A's rows themselves; `None` if they do.
     pub(crate) fn unpicked(&self, cores: TensorCores) -> Option<&'static str> {
-        match self.layouts.0 == OperandLayout::packed(Major::K) && cores.take_picked_rows() {
+        match self.layouts.0 == OperandLayout::packed(Major::K) {
             _ if !self.problem.reading.is_picked() => Some(NOTHING_PICKED),
+            _ if !cores.take_picked_rows() => Some(PICKED_BY_THREADS),
             true => None,
             false => Some(UNALIGNED_PICKS),
         }
@@ -183,8 +185,8 @@ impl<'a> Selection<'a> {
             return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
         }
         let accumulators = self.phases.first().cost().products();
-        if let Some(tile) = wanted.tile.filter(|tile| Tile::of(accumulators).all(|known| known != *tile)) {
-            let allowed: Vec<String> = Tile::of(accumulators).map(|tile| tile.to_string()).collect();
+        if let Some(tile) = wanted.tile.filter(|tile| cores.tiles(accumulators).all(|known| known != *tile)) {
+            let allowed: Vec<String> = cores.tiles(accumulators).map(|tile| tile.to_string()).collect();
             let instruction = self.instruction(cores).map_or_else(String::new, |of| format!(" {of}"));
             let instruction = format!("{}{instruction}", cores.name());
             return Err(Error::Tile { instruction, tile: tile.to_string(), allowed: allowed.join("; ") });
@@ -199,6 +201,9 @@ impl<'a> Selection<'a> {
             }
             return Err(none(cores.unavailable()));
         };
+        if accumulators > 1 && wanted.swap_ab == Some(true) && !cores.share_rows() {
+            return Err(none(SHARED_ROWS));
+        }
         if let (Some(tile), Some(way)) = (wanted.tile, self.ways(request.finish)?.first()) {
             let b = self.sm90_workload(way, (cores, instruction), false).0.b.major;
             let swaps = [false, true].into_iter().filter(|s| wanted.swap_ab.is_none_or(|asked| asked == *s));

@@ -36,7 +36,7 @@ pub fn candidates(
     let mut all = Vec::new();
     let packed = direct_of(w);
     let accumulators = w.tree.cost().products();
-    for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
+    for tile in w.cores.tiles(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swap_ab in swaps(request) {
             let few_rows = w.problem.m < 64 && w.problem.n >= 64 && w.problem.reading.patches().is_none();
             // What is converted must be the tile's rows.
@@ -396,7 +396,7 @@ mod tests {
             let instruction = Wgmma::of(ElementType::I8, ElementType::I8, Arithmetic::Exact).expect("an instruction");
             let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
             let problem = Problem::new(256, n, 256);
-            let workload = Workload { problem, instruction, a, b, fast_fp8: false, tree: &tree, lines: None, needed: 1.0 };
+            let workload = Workload { problem, cores: TensorCores::Wgmma, instruction, a, b, fast_fp8: false, tree: &tree, lines: None, needed: 1.0 };
             for candidate in candidates(&Machine::h100(), &workload, &request, |_| true) {
                 let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
                 let traffic = Traffic::of(&tree, key.direct);
@@ -416,6 +416,7 @@ mod tests {
         let problem = Problem::new(256, 256, 256);
         let workload = Workload {
             problem,
+            cores: TensorCores::Wgmma,
             instruction: Wgmma::Bf16,
             a: narrow,
             b: packed,
@@ -430,6 +431,7 @@ mod tests {
         let fp8 = Wgmma::of(ElementType::F8E4M3, ElementType::F8E4M3, Arithmetic::Exact).expect("an instruction");
         let workload = Workload {
             problem,
+            cores: TensorCores::Wgmma,
             instruction: fp8,
             a: packed,
             b: mn,

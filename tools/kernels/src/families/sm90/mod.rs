@@ -53,6 +53,11 @@ impl Family for Specialized {
         }
     }
 
+    /// Consumers of tensor memory have no loop of products.
+    fn is_predicted(&self) -> bool {
+        self.cores == TensorCores::Wgmma
+    }
+
     fn constants(&self) -> &'static str {
         "sm90."
     }
