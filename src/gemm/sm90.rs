@@ -1,4 +1,4 @@
-//! The kernels for sm_90a: requests, keys, and the model's view of them.
+//! The kernels for sm_90a and sm_100a: requests, keys, and the model's view of them.
 
 pub use super::families::sm90::kernel::supported::supports;
 pub use super::families::sm90::kernel::{

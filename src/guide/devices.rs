@@ -11,8 +11,8 @@
 //!
 //! A missing GPU is an error value, [`Error::Absent`](crate::runtime::Error::Absent), never a panic. An emulated device has
 //! one of the architectures of [`Arch::EMULATED`](crate::Arch::EMULATED), and memory of its own. It has that architecture's
-//! instructions and limits only. No hardware has confirmed its arithmetic of FP8 on `SM_89` and `SM_120A`: the model is the
-//! published one of MMA-Sim.
+//! instructions and limits only. No hardware has confirmed its arithmetic of FP8 on `SM_89` and `SM_120A`, nor its tensor memory
+//! of `SM_100A`: the arithmetic is the published model of MMA-Sim.
 //!
 //! # Which GPU
 //!
@@ -22,7 +22,8 @@
 //! | `sm_86` | A10, RTX 30 | for sm_80, with at most 99 KB of shared memory | as f16 |
 //! | `sm_89` | L4, L40S, RTX 40 | likewise | by its own instructions, promoted each 128 of K |
 //! | `sm_90a` | H100, H200 | for sm_90a and for sm_80 | by `wgmma`, promoted each 128 of K |
-//! | `sm_100a`, `sm_103a` | B200, B300 | for sm_80 | as f16 |
+//! | `sm_100a` | B200 | for sm_100a and for sm_80 | by `tcgen05`, whose sums have 25 bits: nothing is promoted |
+//! | `sm_103a` | B300 | for sm_80 | as f16 |
 //! | `sm_88`, `sm_110a` | Thor and others | for sm_80 | as f16 |
 //! | `sm_120a`, `sm_121a` | RTX 50, RTX PRO 6000, DGX Spark | for sm_80, with at most 99 KB of shared memory | by its own instructions |
 //!

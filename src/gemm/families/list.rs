@@ -30,7 +30,7 @@ pub(crate) struct Pins {
     pub(crate) tile: Option<Tile>,
     /// Knobs of a kernel for sm_90a.
     pub(crate) sm90: Option<Request>,
-    /// Those of a kernel for sm_100a.
+    /// Knobs of a kernel for sm_100a.
     pub(crate) sm100: Option<Request>,
 }
 

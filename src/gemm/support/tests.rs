@@ -29,9 +29,9 @@ const GROUPS: [(&str, &[ElementType]); 8] = [
 /// Patches whose K is 2048.
 const BOXES: PatchBoxes = PatchBoxes { axes: 2, taps: 8, channels: 256 };
 
-fn devices() -> [Device; 3] {
+fn devices() -> [Device; 4] {
     let emulated = |arch| Device::emulated(arch).expect("an emulated device");
-    [emulated(Arch::SM_80), emulated(Arch::SM_90A), Device::cpu()]
+    [emulated(Arch::SM_80), emulated(Arch::SM_90A), emulated(Arch::SM_100A), Device::cpu()]
 }
 
 /// The accumulator, divided by the sums of its rows: of two phases.
@@ -80,10 +80,10 @@ fn is_multiplied(device: &Device, a: ElementType, b: ElementType) -> bool {
 
 /// The table of products by device.
 fn products() -> String {
-    let mut rows: Vec<(ElementType, [bool; 3], Vec<String>)> = Vec::new();
+    let mut rows: Vec<(ElementType, [bool; 4], Vec<String>)> = Vec::new();
     let mut add = |accumulator, taken, label| match rows.iter_mut().find(|row| (row.0, row.1) == (accumulator, taken)) {
         Some((_, _, labels)) => labels.push(label),
-        None if taken != [false; 3] => rows.push((accumulator, taken, vec![label])),
+        None if taken != [false; 4] => rows.push((accumulator, taken, vec![label])),
         None => {}
     };
     let devices = devices();
@@ -107,7 +107,8 @@ fn products() -> String {
             }
         }
     }
-    let mut text = row(["A × B, or B × A", "accumulator", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 5]);
+    let mut text =
+        row(["A × B, or B × A", "accumulator", "sm_80 and up", "sm_90a", "sm_100a", "CPU"]) + &row(["---"; 6]);
     for (accumulator, taken, labels) in rows {
         let (labels, accumulator) = (labels.join(", "), accumulator.to_string());
         text += &row([labels.as_str(), accumulator.as_str()].into_iter().chain(taken.map(yes)));
@@ -117,7 +118,7 @@ fn products() -> String {
 
 /// The table of arithmetics by device.
 fn arithmetics() -> String {
-    let mut text = row(["arithmetic", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
+    let mut text = row(["arithmetic", "sm_80 and up", "sm_90a", "sm_100a", "CPU"]) + &row(["---"; 5]);
     let on_sm_89 = Device::emulated(Arch::SM_89).expect("an emulated device");
     for (name, arithmetic, element) in [
         ("`Arithmetic::Tf32`, of f32 × f32", Arithmetic::Tf32, F32),
@@ -150,11 +151,11 @@ fn arithmetics() -> String {
                 | Multiplication::NativeFp8(_) => "yes",
             }
         };
-        let [oldest, hopper, cpu] = devices().map(|device| cell(&device));
+        let [oldest, hopper, blackwell, cpu] = devices().map(|device| cell(&device));
         // All its kernels are those for sm_80.
         let later = cell(&on_sm_89).trim_end_matches(", by kernels for sm_80");
         let of_sm80 = if later == oldest { oldest.to_owned() } else { format!("{oldest}; sm_89: {later}") };
-        text += &row([name, &of_sm80, hopper, cpu]);
+        text += &row([name, &of_sm80, hopper, blackwell, cpu]);
     }
     text
 }
@@ -202,7 +203,7 @@ fn turned(builder: Builder, knob: Knob, candidate: &Candidate) -> Builder {
 
 /// The table of knobs by device; checks that [`supports`] and a plan agree.
 fn knobs() -> String {
-    let mut text = row(["knob", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
+    let mut text = row(["knob", "sm_80 and up", "sm_90a", "sm_100a", "CPU"]) + &row(["---"; 5]);
     let on_a_gpu = builder(&devices()[0], F16, F16).choose().expect("a plan").candidates()[0].clone();
     for knob in Knob::ALL {
         let taken = devices().map(|device| {
@@ -284,7 +285,7 @@ fn divided() -> String {
         let family = choice.expect("a plan").kernel().map(|kernel| kernel.key.family());
         if family == device.arch() { "yes" } else { "yes, by kernels for sm_80" }
     });
-    let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
+    let head = row(["product", "sm_80 and up", "sm_90a", "sm_100a", "CPU"]) + &row(["---"; 5]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))
         + &row(std::iter::once("of patches of images (`gemm::patches`): convolutions").chain(of_patches))
@@ -303,7 +304,7 @@ fn divided() -> String {
 }
 
 /// Whether devices multiply quantised weights, all formats alike; checks that [`supports`] and plans agree.
-fn quantised(arithmetic: Arithmetic) -> [&'static str; 3] {
+fn quantised(arithmetic: Arithmetic) -> [&'static str; 4] {
     devices().map(|device| {
         let taken = [F32, BF16, F16].into_iter().flat_map(|a| {
             let formats = [(CodeType::Int4, ZeroPoints::None, Some(32)), (CodeType::Uint8, ZeroPoints::Each, None)];
@@ -359,7 +360,7 @@ fn together() -> String {
                 assert_eq!(said.is_ok(), planned.is_ok(), "{x} with {y} on {device}: {said:?}, {planned:?}");
                 said.is_ok()
             });
-            yes(taken == [true; 3])
+            yes(taken == [true; 4])
         };
         text += &row(std::iter::once(x.to_string().as_str()).chain(Property::ALL.map(cell)));
     }
@@ -381,14 +382,14 @@ fn the_documentation_says_what_plans_do() {
     expect_file!["../support.md"].assert_eq(&text);
 }
 
-/// GPUs that can't be emulated have the knobs of sm_80: code for sm_90a runs only on that compute capability.
+/// GPUs without a family of their own have the knobs of sm_80.
 #[test]
 fn other_gpus_are_as_sm_80() {
     let lacks = |gpu: GpuModel, knob| {
         let target = epilogue_runtime::bundle::Builder::new().target(gpu);
         devices::list::of(&target).lacks(knob)
     };
-    for gpu in GpuModel::all().filter(|gpu| gpu.arch() != Arch::SM_90A) {
+    for gpu in GpuModel::all().filter(|gpu| ![Arch::SM_90A, Arch::SM_100A].contains(&gpu.arch())) {
         for knob in Knob::ALL {
             assert_eq!(lacks(gpu, knob), lacks(GpuModel::A100, knob), "{knob} on {gpu}");
         }
@@ -397,7 +398,7 @@ fn other_gpus_are_as_sm_80() {
 
 #[test]
 fn refusals_say_why_and_what_to_do() {
-    let [sm80, hopper, cpu] = devices();
+    let [sm80, hopper, blackwell, cpu] = devices();
     let text = |result: Result<(), Error>| result.expect_err("it is not supported").to_string();
     assert_eq!(
         text(supports(&cpu, Knob::SplitK)),
@@ -406,7 +407,7 @@ fn refusals_say_why_and_what_to_do() {
     );
     assert!(
         text(supports(&sm80, Knob::Multiprocessors)).starts_with(
-            "`.multiprocessors(…)` has no effect on an emulated sm_80, because only kernels for sm_90a have it: "
+            "`.multiprocessors(…)` has no effect on an emulated sm_80, because only kernels for sm_90a and sm_100a have it: "
         ),
         "{}",
         text(supports(&sm80, Knob::Multiprocessors))
@@ -426,7 +427,14 @@ fn refusals_say_why_and_what_to_do() {
     );
     let asked = builder(&hopper, F32, F32).arithmetic(Arithmetic::FastBf16).sm90(sm90::Request::default());
     let refused = asked.choose().expect_err("no such kernel").to_string();
-    assert!(refused.ends_with("leave `.sm90(…)` out for a kernel for sm_80, or take Arithmetic::Tf32"), "{refused}");
+    assert!(
+        refused.ends_with("leave the request for one out for a kernel for sm_80, or take Arithmetic::Tf32"),
+        "{refused}"
+    );
+    for (device, knob, other) in [(&hopper, Knob::Sm100, "`.sm90(…)`"), (&blackwell, Knob::Sm90, "`.sm100(…)`")] {
+        let refused = text(supports(device, knob));
+        assert!(refused.contains(&format!("have it: take {other}")), "{refused}");
+    }
     let columns = sm90::Request { swap_ab: Some(false), ..sm90::Request::default() };
     let refused = builder(&hopper, BF16, I8).sm90(columns).choose().expect_err("no such kernel").to_string();
     assert!(refused.ends_with("ask for `swap_ab: Some(true)`, or leave it open"), "{refused}");

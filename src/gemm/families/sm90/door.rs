@@ -36,6 +36,16 @@ pub(crate) const SM_90: &Specialized = &Specialized { cores: TensorCores::Wgmma 
 /// The family for sm_100a.
 pub(crate) const SM_100: &Specialized = &Specialized { cores: TensorCores::Tcgen05 };
 
+impl Specialized {
+    /// The request that the user made for its kernels.
+    const fn pinned(&self, pins: &Pins) -> Option<Pinned> {
+        match self.cores {
+            TensorCores::Wgmma => pins.sm90,
+            TensorCores::Tcgen05 => pins.sm100,
+        }
+    }
+}
+
 impl Family for Specialized {
     fn arch(&self) -> Arch {
         self.cores.arch()
@@ -82,7 +92,7 @@ impl Family for Specialized {
     }
 
     fn is_pinned(&self, pins: &Pins) -> bool {
-        self.cores.pinned(pins).is_some()
+        self.pinned(pins).is_some()
     }
 
     fn asked(
@@ -91,7 +101,7 @@ impl Family for Specialized {
         request: &Request,
         _candidates: &[Candidate],
     ) -> Result<Candidate, Error> {
-        selection.asked_sm90(self.cores, request)
+        selection.asked_sm90(self.cores, request, self.pinned(&request.pins).unwrap_or_default())
     }
 
     fn why_not_in_tile(&self, selection: &Selection<'_>, way: &LaunchedPart<'_>) -> Option<String> {

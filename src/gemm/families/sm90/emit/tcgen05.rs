@@ -4,7 +4,7 @@ use crate::cuda::Writer;
 use crate::gemm::families::sm90::kernel::{Sm90Key, Wgmma};
 use crate::gemm::problem::{Fp8, Int8, Major};
 
-/// What configures the headers of `src/device/sm100/`, behind `Config`.
+/// Writes the traits that configure the headers of `src/device/sm100/`, behind `Config`.
 pub(super) fn specialisations(code: &mut Writer, key: &Sm90Key) {
     writeln! { code, "
         template <>

@@ -3,9 +3,7 @@
 use epilogue_runtime::Arch;
 
 use super::instruction::Wgmma;
-use super::request::Request;
 use super::tile::{Schedule, Tile};
-use crate::gemm::families::list::Pins;
 
 /// The tensor cores of an architecture. Everything else in a kernel is the same for all: loads by TMA, roles of warps, epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,7 +21,7 @@ const TENSOR_COLUMNS: usize = 512;
 const MOST_LOADED: usize = 128;
 
 impl TensorCores {
-    /// Those of an architecture; `None` if kernels of this room don't run on it.
+    /// The tensor cores of an architecture; `None` if kernels of this room don't run on it.
     #[must_use]
     pub fn of(arch: Arch) -> Option<Self> {
         [Self::Wgmma, Self::Tcgen05].into_iter().find(|cores| cores.arch() == arch)
@@ -35,14 +33,6 @@ impl TensorCores {
         match self {
             Self::Wgmma => Arch::SM_90A,
             Self::Tcgen05 => Arch::SM_100A,
-        }
-    }
-
-    /// What the user asks of a kernel for them.
-    pub(crate) const fn pinned(self, pins: &Pins) -> Option<Request> {
-        match self {
-            Self::Wgmma => pins.sm90,
-            Self::Tcgen05 => pins.sm100,
         }
     }
 
@@ -123,7 +113,7 @@ impl TensorCores {
         matches!(self, Self::Tcgen05)
     }
 
-    /// The tiles of kernels for epilogues with so many accumulators an element.
+    /// The tiles of kernels for epilogues with this number of accumulators an element.
     pub(crate) fn tiles(self, accumulators: usize) -> impl Iterator<Item = Tile> {
         Tile::of(accumulators).filter(move |tile| self.hold(tile))
     }

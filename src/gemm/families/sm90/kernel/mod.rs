@@ -1,8 +1,8 @@
-//! The kernels for sm_90a, as the host sees them: tiles, what a kernel is generated from, the map of shared memory, and
+//! The kernels for sm_90a and sm_100a, as the host sees them: tiles, what a kernel is generated from, the map of shared memory, and
 //! how tiles are assigned to blocks.
 //!
 //! A tile is described in one of two ways. In *product terms*, rows are M and columns N, as the user has them. In *MMA
-//! terms*, rows are wgmma's M (64 per instruction), columns its N (8 to 256). They differ if a kernel is *swapped*.
+//! terms*, rows are the instruction's M (64, on sm_100a 128), columns its N (8 to 256). They differ if a kernel is *swapped*.
 //! When M is small, B's transpose becomes wgmma's first operand. The columns of the product then fill the 64 rows that an
 //! instruction always has.
 

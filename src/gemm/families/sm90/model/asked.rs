@@ -172,8 +172,12 @@ impl<'a> Selection<'a> {
     }
 
     /// The kernel for sm_90a that the user described; what was left open is that of the best candidate.
-    pub(crate) fn asked_sm90(&self, cores: TensorCores, request: &selection::Request) -> Result<Candidate, Error> {
-        let wanted = cores.pinned(&request.pins).unwrap_or_default();
+    pub(crate) fn asked_sm90(
+        &self,
+        cores: TensorCores,
+        request: &selection::Request,
+        wanted: Request,
+    ) -> Result<Candidate, Error> {
         let wanted =
             Request { stages: wanted.stages.or(request.stages), split_k: wanted.split_k.or(request.split_k), ..wanted };
         check_splits(wanted.split_k.unwrap_or_default())?;
