@@ -16,6 +16,9 @@ pub(crate) struct Survivor {
     pub(crate) reason: &'static str,
 }
 
+/// Kernels for sm_90a and for sm_100a.
+const BY_TMA: &str = "0a";
+
 const EMPTY: &str = "the main loop has waited for every group that has copies: only empty ones are left";
 const TWICE: &str = "with split-K the block meets at another barrier before the epilogue writes over the stages";
 const MET: &str = "the warpgroup has met at the barrier of the last step's outputs since it read the vectors: whichever of \
@@ -89,7 +92,7 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropBarrier, "Serial", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "Parallel", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "", "bar.warp.sync", "BATCH == 0) __syncwarp();", BATCHES),
-    survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "(Visitor::VECTORS > 0) release_vectors", MET),
+    survivor(Operator::DropBarrier, BY_TMA, "bar.warp.sync", "(Visitor::VECTORS > 0) release_vectors", MET),
     survivor(Operator::DropBarrier, "all phases in", "bar.warp.sync", "Tail::clear_inputs(needed);", ALL_NEEDED),
     survivor(
         Operator::DropWait,
@@ -108,10 +111,10 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::Early, "clusters of 1x1", "fence.mbarrier_init", "", THREADS_ONLY),
     survivor(Operator::Early, "transposed patches, clusters of 1x2", "fence.mbarrier_init", "", OWN_SHARE),
     survivor(Operator::DropFence, "clusters of 1x1", "fence.mbarrier_init", "", OWN_COPIES),
-    survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "the barrier is an aligned one", TOGETHER),
-    survivor(Operator::Early, "sm_90a", "bar.sync 0;", "the cluster's barrier orders no writes", ALL_FENCE),
-    survivor(Operator::Early, "sm_90a", "bar.warp.sync", "release_inputs(state, shared);", OUTPUTS_ONLY),
-    survivor(Operator::DropBarrier, "sm_90a", "bar.sync", "shared memory is free for the next tile", FREE),
+    survivor(Operator::DropBarrier, BY_TMA, "bar.warp.sync", "the barrier is an aligned one", TOGETHER),
+    survivor(Operator::Early, BY_TMA, "bar.sync 0;", "the cluster's barrier orders no writes", ALL_FENCE),
+    survivor(Operator::Early, BY_TMA, "bar.warp.sync", "release_inputs(state, shared);", OUTPUTS_ONLY),
+    survivor(Operator::DropBarrier, BY_TMA, "bar.sync", "shared memory is free for the next tile", FREE),
     survivor(Operator::DropWait, "sm_90a PingPong Parallel", "mbarrier.try_wait", "C::AUX_EMPTY + 8 * place", TOLD),
     survivor(
         Operator::DropBarrier,
@@ -121,14 +124,14 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
         TOLD,
     ),
     survivor(Operator::DropBarrier, "sm_90a PingPong Parallel", "bar.warp.sync", "Tail::clear_inputs(needed);", HEARD),
-    survivor(Operator::DropBarrier, "sm_90a", "bar.sync 3, 128;", "", NEVER),
-    survivor(Operator::Count, "sm_90a", "bar.sync 3, 128;", "", NEVER),
-    survivor(Operator::BarrierId, "sm_90a", "bar.sync 3, 128;", "", NEVER),
-    survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "last_to_arrive<Walk>(", NOBODY),
-    survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "shared memory is free for the next tile", NOBODY),
-    survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "every warp's values are in shared memory", NOBODY),
+    survivor(Operator::DropBarrier, BY_TMA, "bar.sync 3, 128;", "", NEVER),
+    survivor(Operator::Count, BY_TMA, "bar.sync 3, 128;", "", NEVER),
+    survivor(Operator::BarrierId, BY_TMA, "bar.sync 3, 128;", "", NEVER),
+    survivor(Operator::BarrierId, BY_TMA, "bar.sync 4, 256;", "last_to_arrive<Walk>(", NOBODY),
+    survivor(Operator::BarrierId, BY_TMA, "bar.sync 4, 256;", "shared memory is free for the next tile", NOBODY),
+    survivor(Operator::BarrierId, BY_TMA, "bar.sync 4, 256;", "every warp's values are in shared memory", NOBODY),
     survivor(Operator::BarrierId, "clusters of 1x1", "bar.sync 0;", "__syncthreads();", NOBODY),
-    survivor(Operator::BarrierId, "sm_90a", "bar.sync 0;", "the cluster's barrier orders no writes", NOBODY),
+    survivor(Operator::BarrierId, BY_TMA, "bar.sync 0;", "the cluster's barrier orders no writes", NOBODY),
     survivor(Operator::DropFence, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
     survivor(Operator::NarrowerScope, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
     survivor(Operator::Early, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),

@@ -73,25 +73,24 @@ struct TensorProducts {
         return *reinterpret_cast<const u32*>(block_memory() + C::ADDRESS);
     }
 
-    // By all threads, before a barrier of the block; `allocated` follows it.
+    // By all threads, before a barrier of the block.
     static __device__ __forceinline__ void allocate(u32 shared) {
-        if (is_owner()) {
-            __syncwarp();  // the instruction is an aligned one
-            tensor_allocate<ALLOCATED>(shared + C::ADDRESS);
-        }
-        tensor_fence_before();
+        if (is_owner()) tensor_allocate<ALLOCATED>(shared + C::ADDRESS);
     }
 
-    static __device__ __forceinline__ void allocated() { tensor_fence_after(); }
-
-    // By all threads, when they are done.
-    static __device__ __forceinline__ void free(u32) {
-        tensor_fence_before();
-        __syncwarp();
-        __syncthreads();
-        tensor_fence_after();
+    // By all threads, when they are done. Consumers have loaded the sums of all products. Blocks of a cluster have met.
+    static __device__ __forceinline__ void free() {
+        if constexpr (S::CLUSTER == 1) {
+            __syncwarp();  // the barrier is an aligned one
+            __syncthreads();
+        }
         if (is_owner()) tensor_free<ALLOCATED>(address());
     }
+
+    // Stages are released by the thread that multiplies.
+    struct Release {
+        __device__ __forceinline__ Release(u32, const Cluster&) {}
+    };
 
     // The thread that multiplies.
     template <class Multiply>
@@ -111,14 +110,11 @@ struct TensorProducts {
         __device__ __forceinline__ void run(int k_tiles, bool loaded) {
             if (k_tiles == 0) return;
             mbarrier_wait(shared + EMPTY + 8 * places.stage, places.parity ^ 1);
-            tensor_fence_after();  // behind the loads of the sums before
             const u32 sums = memory + places.stage * COLUMNS;
 #pragma unroll 1
             for (int kt = 0; kt < k_tiles; ++kt) {
-                if (loaded) {
-                    mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
-                    tensor_fence_after();
-                }
+                if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
+                tensor_fence_after();  // behind the loads of the sums that were in this place
                 const u64 a = VERSION | A::of(shared + Config::A_OFFSET + ring.stage * Config::A_STAGE_BYTES);
                 const u64 b = VERSION | B::of(shared + Config::B_OFFSET + ring.stage * Config::B_STAGE_BYTES);
 #pragma unroll
@@ -149,11 +145,13 @@ struct TensorProducts {
     template <class Multiply, class OfPromotion, class LastBegun>
     static __device__ __forceinline__ void consume(typename Config::Accumulator (&acc)[S::BLOCKS][S::REGISTERS],
                                                    OfConsumer& places, int k_tiles, bool, int member, OfPromotion,
-                                                   const typename Loop::Release&, u32 shared, LastBegun last_begun) {
+                                                   const Release&, u32 shared, LastBegun last_begun) {
         const bool has_sums = Need<Config>::EVERYWHERE || k_tiles > 0;
         if (has_sums) mbarrier_wait(shared + FULL + 8 * places.stage, places.parity);
-        __syncwarp();  // every lane has seen its place's phase before one passes the turn on
-        last_begun();
+        if constexpr (Turns<Config>::PINGPONG) {
+            __syncwarp();  // every lane has seen its place's phase before one passes the turn on
+            last_begun();
+        }
         if (!has_sums) {
             Loop::set_zero(acc);
             return;

@@ -125,7 +125,7 @@ struct Gemm {
         const Common& common = parameters.common;
         const Problem& problem = common.problem;
         const int thread = L::member() * WARPGROUP + static_cast<int>(threadIdx.x) % WARPGROUP;  // of the team
-        const typename Loop::Release release(shared, cluster);
+        const typename Products<Config>::Release release(shared, cluster);
         typename Products<Config>::OfConsumer ring;
         typename Tail::State state;
         Turns<Config> turns(shared);
@@ -179,7 +179,6 @@ struct Gemm {
         } else {
             __syncthreads();
         }
-        if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::allocated();
         if constexpr (Config::DEPENDENT_LAUNCH) wait_for_previous_launch();
         if (warpgroup == 0) {
             if constexpr (Config::PRODUCER_REGISTERS > 0) give_registers<Config::PRODUCER_REGISTERS>();
@@ -192,7 +191,7 @@ struct Gemm {
             __syncwarp();  // the barrier is an aligned one
             cluster_sync();  // nobody leaves while others may still arrive at its barriers
         }
-        if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::free(shared);
+        if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::free();
     }
 };
 

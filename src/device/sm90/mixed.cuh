@@ -27,6 +27,7 @@ struct MixedProducts {
     using C = Control<Config>;
     using Loop = Mainloop<Config>;
     using OfConsumer = typename Loop::OfConsumer;
+    using Release = typename Loop::Release;
     static constexpr int ROW_BYTES = Config::TILE_K * Config::A_ELEMENT_BYTES, STEPS = 4;
     static_assert(Config::SWAP_AB && Config::A_MAJOR == Major::K && ROW_BYTES == 64);
     static_assert(!Config::PROMOTE && !Config::SPLIT_COLUMNS);

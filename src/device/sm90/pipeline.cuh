@@ -9,6 +9,7 @@
 //   consumer:  wait(full, parity)
 //              use;  arrives at `empty`
 #pragma once
+#include "../needed.cuh"
 #include "config.cuh"
 
 namespace epilogue::sm90 {
@@ -150,7 +151,9 @@ __device__ __forceinline__ void take_registers() {
 // other by a whole ring would take a stage for full that the other has yet to get.
 template <class Config>
 struct Turns {
-    static constexpr bool PINGPONG = Shape<Config>::PINGPONG;
+    // In tensor memory each team's sums have a place of their own, as long as every tile has some.
+    static constexpr bool PINGPONG =
+        Shape<Config>::PINGPONG && !(HasTensorMemory<Config>::VALUE && Need<Config>::EVERYWHERE);
     u32 barriers;  // ORDER[0]
     u32 parity = 0;
 

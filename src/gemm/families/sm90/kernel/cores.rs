@@ -78,15 +78,6 @@ impl TensorCores {
         }
     }
 
-    /// Registers of a producer's and a consumer's thread, if they aren't as the tile has them: a thread that multiplies needs
-    /// more than one that only loads.
-    pub(crate) const fn registers(self, tile: &Tile) -> Option<(usize, usize)> {
-        match (self, tile.consumers) {
-            (Self::Tcgen05, 2) => Some((56, 224)),
-            _ => None,
-        }
-    }
-
     /// Rows of one instruction in this tile.
     pub(crate) const fn rows(self, tile: &Tile) -> usize {
         match self {

@@ -154,9 +154,6 @@ impl Sm90Key {
     /// of them than one that has the copy engine load.
     #[must_use]
     pub(crate) const fn registers(&self) -> Option<(usize, usize)> {
-        if let Some(registers) = self.cores.registers(&self.tile) {
-            return Some(registers);
-        }
         match (self.reading.is_picked(), self.tile.consumers) {
             (false, _) | (true, 1) => self.tile.registers(),
             (true, 2) => Some((56, 224)),
