@@ -110,6 +110,7 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     ),
     survivor(Operator::Early, "clusters of 1x1", "fence.mbarrier_init", "", THREADS_ONLY),
     survivor(Operator::Early, "transposed patches, clusters of 1x2", "fence.mbarrier_init", "", OWN_SHARE),
+    survivor(Operator::Early, "sm_100a", "fence.mbarrier_init", "", THREADS_ONLY),
     survivor(Operator::DropFence, "clusters of 1x1", "fence.mbarrier_init", "", OWN_COPIES),
     survivor(Operator::DropBarrier, BY_TMA, "bar.warp.sync", "the barrier is an aligned one", TOGETHER),
     survivor(Operator::Early, BY_TMA, "bar.sync 0;", "the cluster's barrier orders no writes", ALL_FENCE),

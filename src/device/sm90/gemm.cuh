@@ -155,6 +155,8 @@ struct Gemm {
 
     static __device__ __forceinline__ void run(const Parameters& parameters) {
         const u32 shared = shared_address(block_memory());
+        // First, since the call in it keeps values of registers in memory.
+        if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::allocate(shared);
         const Cluster cluster;
         // The same in all lanes, and known to the compiler as such.
         const int warpgroup = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARPGROUP, 0);
@@ -165,7 +167,6 @@ struct Gemm {
             if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::init(shared);
             fence_mbarrier_init();
         }
-        if constexpr (HasTensorMemory<Config>::VALUE) Products<Config>::allocate(shared);
         if (parameters.common.problem.k == 0) {
             Loop::clear(shared);
             if constexpr (S::CLUSTER > 1) __syncthreads();  // the cluster's barrier orders no writes

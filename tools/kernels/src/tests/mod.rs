@@ -33,6 +33,7 @@ fn kept(report: &str) -> usize {
         ("rms_norm wgmma bf16: 128x256 by 2 warpgroups, 4 stages, clusters of 1x8", 5),
         ("softmax wgmma bf16: 128x256 by 2 warpgroups, 4 stages, clusters of 2x2", 5),
         ("quantised_rows wgmma bf16: 128x128 ping-pong, 6 stages, clusters of 1x8", 4),
+        ("quantised_rows tcgen05 bf16: 128x256 by 2 warpgroups, 4 stages, clusters of 2x2", 5),
     ];
     known.iter().find(|(kernel, _)| report.contains(kernel)).map_or(0, |(_, accesses)| *accesses)
 }
