@@ -76,8 +76,8 @@
 //!   kernels for sm_80 on Hopper, too ([`Window::groups`](crate::gemm::Window::groups) says from how many on they don't).
 //! - **Chains of products in one kernel**: no attention.
 //! - **Gates over halves of one accumulator's columns.** SwiGLU takes two accumulators, which may be views of one weight.
-//! - **GPUs of other makers**, and pairs of blocks on a B200, whose kernels are of single blocks (`tcgen05`). A B300 and an
-//!   RTX 50 run the kernels for sm_80.
+//! - **GPUs of other makers**, and pairs of blocks on a B200, whose kernels are of single blocks (`tcgen05`). An RTX 50
+//!   runs the kernels for sm_80.
 //! - **4-bit types, and scales of one for 32 or 16 elements** (MX, NVFP4). FP8 has scales of blocks of 128:
 //!   [`scaled`](crate::gemm::scaled).
 //! - **A framework**: the backward pass of an epilogue can be [derived](crate::evt::derive), that of a whole program can't;

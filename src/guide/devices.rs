@@ -22,8 +22,7 @@
 //! | `sm_86` | A10, RTX 30 | for sm_80, with at most 99 KB of shared memory | as f16 |
 //! | `sm_89` | L4, L40S, RTX 40 | likewise | by its own instructions, promoted each 128 of K |
 //! | `sm_90a` | H100, H200 | for sm_90a and for sm_80 | by `wgmma`, promoted each 128 of K |
-//! | `sm_100a` | B200 | for sm_100a and for sm_80 | by `tcgen05`, whose sums have 25 bits: nothing is promoted |
-//! | `sm_103a` | B300 | for sm_80 | as f16 |
+//! | `sm_100a`, `sm_103a` | B200, B300 | for sm_100a and for sm_80 (8-bit integers on a B300) | by `tcgen05`, whose sums have 25 bits: nothing is promoted |
 //! | `sm_88`, `sm_110a` | Thor and others | for sm_80 | as f16 |
 //! | `sm_120a`, `sm_121a` | RTX 50, RTX PRO 6000, DGX Spark | for sm_80, with at most 99 KB of shared memory | by its own instructions |
 //!

@@ -389,7 +389,7 @@ fn other_gpus_are_as_sm_80() {
         let target = epilogue_runtime::bundle::Builder::new().target(gpu);
         devices::list::of(&target).lacks(knob)
     };
-    for gpu in GpuModel::all().filter(|gpu| ![Arch::SM_90A, Arch::SM_100A].contains(&gpu.arch())) {
+    for gpu in GpuModel::all().filter(|gpu| sm90::TensorCores::of(gpu.arch()).is_none()) {
         for knob in Knob::ALL {
             assert_eq!(lacks(gpu, knob), lacks(GpuModel::A100, knob), "{knob} on {gpu}");
         }

@@ -4,7 +4,7 @@
 use epilogue::ElementType;
 use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;
-use epilogue_runtime::Arch;
+use epilogue::gemm::sm90::TensorCores;
 use epilogue_testing::case::{Family, Kernel};
 use serde_json::{Value, json};
 
@@ -66,8 +66,12 @@ pub(crate) fn steps() -> Vec<Step> {
         .map(|&(name, of)| {
             Step::new(format!("correctness/gemm/{name}"), 1, 12, move |machine| {
                 let amount = if machine.is_rehearsal() { (2, 2) } else { (kernels(&of), CASES) };
-                if of.hopper && machine.device.arch() != Some(Arch::SM_90A) {
-                    return Ok(vec![json!({"kind": "skipped", "family": name, "why": "it needs an sm_90a GPU"})]);
+                let cores = machine.device.arch().and_then(TensorCores::of);
+                let converts = of.elements.0.size() != of.elements.1.size();
+                if of.hopper && (cores.is_none() || converts && cores != Some(TensorCores::Wgmma)) {
+                    let why =
+                        if converts { "it needs an sm_90a GPU" } else { "it needs an sm_90a, sm_100a or sm_103a GPU" };
+                    return Ok(vec![json!({"kind": "skipped", "family": name, "why": why})]);
                 }
                 Ok(family(machine, name, &of, amount, fastrand::u64(..)))
             })

@@ -33,7 +33,7 @@ pub(crate) struct Specialized {
 
 /// The family for sm_90a.
 pub(crate) const SM_90: &Specialized = &Specialized { cores: TensorCores::Wgmma };
-/// The family for sm_100a.
+/// The family for sm_100a and sm_103a.
 pub(crate) const SM_100: &Specialized = &Specialized { cores: TensorCores::Tcgen05 };
 
 impl Specialized {
@@ -51,9 +51,8 @@ impl Family for Specialized {
         self.cores.arch()
     }
 
-    /// Code for the features of one compute capability runs on no other.
     fn runs_on(&self, arch: Arch) -> bool {
-        arch == self.cores.arch()
+        self.cores.run_on(arch)
     }
 
     fn multiplies(&self, (a, b): (ElementType, ElementType), arithmetic: Arithmetic) -> bool {
@@ -87,7 +86,7 @@ impl Family for Specialized {
 
     fn priced(&self, offer: &Offer<'_>, machine: &Machine) -> Vec<Candidate> {
         let types = offer.tree.types();
-        let instruction = Wgmma::of(types.a, types.b, offer.arithmetic).filter(|of| self.cores.multiplies(*of));
+        let instruction = Wgmma::of(types.a, types.b, offer.arithmetic).filter(|of| self.cores.has(machine.arch, *of));
         instruction.map(|of| model::rank(machine, &workload(offer, (self.cores, of)), |_| true)).unwrap_or_default()
     }
 

@@ -10,7 +10,7 @@ use super::tile::{Schedule, Tile};
 pub enum TensorCores {
     /// `wgmma` of sm_90a: a consumer warpgroup multiplies, and has the sums in registers.
     Wgmma,
-    /// `tcgen05.mma` of sm_100a: one thread multiplies, the sums are in tensor memory, and consumers load them.
+    /// `tcgen05.mma` of sm_100a and sm_103a: one thread multiplies, the sums are in tensor memory, and consumers load them.
     Tcgen05,
 }
 
@@ -24,10 +24,20 @@ impl TensorCores {
     /// The tensor cores of an architecture; `None` if kernels of this room don't run on it.
     #[must_use]
     pub fn of(arch: Arch) -> Option<Self> {
-        [Self::Wgmma, Self::Tcgen05].into_iter().find(|cores| cores.arch() == arch)
+        [Self::Wgmma, Self::Tcgen05].into_iter().find(|cores| cores.run_on(arch))
     }
 
-    /// The architecture that has them.
+    /// Whether kernels for them are compiled for this architecture, and run on it. Code for the features of one compute
+    /// capability runs on no other.
+    #[must_use]
+    pub fn run_on(self, arch: Arch) -> bool {
+        match self {
+            Self::Wgmma => arch == Arch::SM_90A,
+            Self::Tcgen05 => arch.is_specific() && matches!(arch.capability(), (10, 0 | 3)),
+        }
+    }
+
+    /// The oldest architecture that has them.
     #[must_use]
     pub const fn arch(self) -> Arch {
         match self {
@@ -67,6 +77,12 @@ impl TensorCores {
             Self::Wgmma => true,
             Self::Tcgen05 => !instruction.converts_b(),
         }
+    }
+
+    /// Whether this architecture has the instruction: sm_103a lost that of integers (`kind::i8`).
+    pub(crate) fn has(self, arch: Arch, instruction: Wgmma) -> bool {
+        let integers = matches!(instruction, Wgmma::Int8(_));
+        self.run_on(arch) && self.multiplies(instruction) && !(integers && arch.capability() == (10, 3))
     }
 
     /// Whether exact sums of FP8 products need additions in f32 beside them. Hopper's tensor cores keep 13 bits of a sum,

@@ -69,7 +69,7 @@ impl<'a> Selection<'a> {
     /// Code for sm_90a runs on no other compute capability.
     fn instruction(&self, cores: TensorCores) -> Option<Wgmma> {
         let (a, b) = self.types();
-        Wgmma::of(a, b, self.arithmetic).filter(|of| self.machine.arch == cores.arch() && cores.multiplies(*of))
+        Wgmma::of(a, b, self.arithmetic).filter(|of| cores.has(self.machine.arch, *of))
     }
 
     /// Why kernels for sm_90a don't pick A's rows themselves; `None` if they do.

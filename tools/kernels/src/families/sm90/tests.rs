@@ -4,7 +4,7 @@ use epilogue::evt::{Tree, Types};
 use epilogue::gemm::sm90::{Cluster, Raster, Request, Sm90Key, TensorCores, Tile};
 use epilogue::gemm::{Builder, Formats, KernelKey, Major, OperandLayout, ReadingShape, SplitK};
 use epilogue::{Device, ElementType};
-use epilogue_runtime::{Arch, testing};
+use epilogue_runtime::{Arch, GpuModel, testing};
 use expect_test::expect_file;
 use rayon::prelude::*;
 
@@ -166,6 +166,32 @@ fn picked_rows_are_in_the_covering_set_and_change_no_products() {
     };
     let wrong: Vec<String> = pairs.par_iter().filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Kernels for sm_100a have the same instructions where they are compiled for a B300, which multiplies no integers.
+#[test]
+fn a_b300_has_the_kernels_of_a_b200() {
+    const NAME: &str = "a_b300_has_the_kernels_of_a_b200";
+    let Some(compiler) = testing::compiler(NAME) else { return };
+    let gate = Gate::new(compiler, testing::nvdisasm(NAME));
+    let arch = GpuModel::of_driver("NVIDIA GB300").map(GpuModel::arch).expect("a known GPU");
+    assert_eq!((arch.to_string().as_str(), TensorCores::of(arch)), ("sm_103a", Some(TensorCores::Tcgen05)));
+    let floats = |subject: &Subject| subject.key.elements().0.size() != 1;
+    let set = set::covering(TensorCores::Tcgen05).into_iter().filter(floats).step_by(16);
+    let wrong: Vec<String> = set
+        .map(|subject| gate.check(&Subject { arch, ..subject }).expect("it compiles").expect("there is such a kernel"))
+        .filter(|report| !report.findings.is_empty())
+        .map(|report| report.to_string())
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let of = |element| {
+        let target =
+            epilogue_runtime::bundle::Builder::new().target(GpuModel::of_driver("NVIDIA GB300").expect("known"));
+        let builder = Builder::<()>::new(&target, epilogues::plain()).elements(element, element);
+        let choice = builder.problem(4096, 4096, 4096).choose().expect("a plan");
+        choice.kernel().expect("a kernel").key.family()
+    };
+    assert_eq!((of(ElementType::BF16), of(ElementType::I8)), (Arch::SM_100A, Arch::SM_80));
 }
 
 /// Epilogues of 16-bit results take no more instructions than their limit: short formulas without branches.
