@@ -14,10 +14,10 @@ use crate::gate::{Gate, Report, Subject};
 use crate::tests::{alike_but_for_scales, checked, differences, generated_part, packed, typed};
 
 fn generated(tree: &Tree, swapped: bool, n: usize) -> String {
-    generated_in_clusters(tree, (swapped, Cluster { m: 2, n: 1 }), n)
+    generated_in_clusters(TensorCores::Wgmma, tree, (swapped, Cluster { m: 2, n: 1 }), n)
 }
 
-fn generated_in_clusters(tree: &Tree, (swapped, cluster): (bool, Cluster), n: usize) -> String {
+fn generated_in_clusters(cores: TensorCores, tree: &Tree, (swapped, cluster): (bool, Cluster), n: usize) -> String {
     let tile = Tile::all().iter().find(|t| (t.rows, t.columns, t.consumers) == (128, 64, 2));
     let request = Request {
         tile: tile.copied(),
@@ -28,10 +28,15 @@ fn generated_in_clusters(tree: &Tree, (swapped, cluster): (bool, Cluster), n: us
         split_k: Some(SplitK::None),
         ..Request::default()
     };
-    let builder = Builder::<()>::new(&Device::emulated(Arch::SM_90A).expect("an emulated device"), tree.clone());
+    let builder = Builder::<()>::new(&Device::emulated(cores.arch()).expect("an emulated device"), tree.clone());
     let k_major = OperandLayout::packed(Major::K);
     let builder = builder.elements(ElementType::BF16, ElementType::BF16).layouts(k_major, k_major);
-    let choice = builder.problem(4096, n, 4096).sm90(request).choose().expect("a kernel");
+    let builder = builder.problem(4096, n, 4096);
+    let builder = match cores {
+        TensorCores::Wgmma => builder.sm90(request),
+        TensorCores::Tcgen05 => builder.sm100(request),
+    };
+    let choice = builder.choose().expect("a kernel");
     let key = choice.kernel().expect("a kernel").key;
     let tree = tree.validate(Types::new(ElementType::BF16, ElementType::BF16)).expect("a valid tree");
     let code = epilogue::gemm::source(&tree, &key).expect("it is emitted").code;
@@ -47,6 +52,17 @@ fn generated_code_is_as_committed() {
     expect_file!["../../../../../tests/golden/everything_sm_90a_swapped.diff"].assert_eq(&differences(&rows, &columns));
 }
 
+/// The lines that a kernel for sm_100a has and the same one for sm_90a lacks: where sums are, which rows a block has, the product's
+/// instruction and the loads of its sums.
+#[test]
+fn generated_code_for_sm_100a_is_as_committed() {
+    let [hopper, blackwell] = [TensorCores::Wgmma, TensorCores::Tcgen05]
+        .map(|cores| generated_in_clusters(cores, &everything(), (false, Cluster { m: 2, n: 1 }), 4096));
+    let known: std::collections::BTreeSet<&str> = hopper.lines().collect();
+    let added: String = blackwell.lines().filter(|line| !known.contains(line)).flat_map(|line| [line, "\n"]).collect();
+    expect_file!["../../../../../tests/golden/everything_sm_100a.added"].assert_eq(&added);
+}
+
 /// All phases in one kernel, where rows lie in its tile.
 #[test]
 fn generated_code_of_phases_in_a_tile_is_as_committed() {
@@ -58,7 +74,7 @@ fn generated_code_of_phases_in_a_tile_is_as_committed() {
 #[test]
 fn generated_code_of_phases_in_a_cluster_is_as_committed() {
     let along_rows = Cluster { m: 1, n: 4 };
-    let code = generated_in_clusters(&epilogues::softmax(), (false, along_rows), 256);
+    let code = generated_in_clusters(TensorCores::Wgmma, &epilogues::softmax(), (false, along_rows), 256);
     expect_file!["../../../../../tests/golden/softmax_in_cluster_sm_90a.cu"].assert_eq(&code);
 }
 
