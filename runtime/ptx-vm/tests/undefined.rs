@@ -149,6 +149,9 @@ fn registers_that_were_never_written_may_be_copied_but_not_used() {
     // Half of a register may be anything.
     assert_eq!(run("mov.b32 {%h1, %h3}, %r0; mov.b32 %r1, {%h1, %h2}; and.b32 %r1, %r1, 65535;").unwrap(), own);
     assert_eq!(unwritten("mov.b32 %r1, {%h1, %h2};"), Some(0));
+    // Compilers pack bytes of a structure, gaps included.
+    assert_eq!(run("prmt.b32 %r1, %r0, %r2, 0x5410; and.b32 %r1, %r1, 65535;").unwrap(), own);
+    assert_eq!(unwritten("prmt.b32 %r1, %r2, %r2, 0x3340;"), Some(0));
 }
 
 #[test]
