@@ -59,6 +59,11 @@ impl Kernel {
         Some(Self { code, lanes, arguments: body.arguments.clone(), period, repeats })
     }
 
+    /// Lanes of its vectors.
+    pub(crate) const fn lanes(&self) -> usize {
+        self.lanes
+    }
+
     /// Computes `count` lanes. `addresses` are those of the body's arguments, in their order.
     ///
     /// # Safety

@@ -19,6 +19,11 @@ impl Kernel {
         None
     }
 
+    /// None is ever compiled.
+    pub(crate) fn lanes(&self) -> usize {
+        match *self {}
+    }
+
     /// # Safety
     /// None is ever compiled.
     pub(crate) unsafe fn run(&self, _addresses: &[*mut u8], _count: usize) {}

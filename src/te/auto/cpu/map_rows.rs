@@ -71,7 +71,8 @@ impl ChosenRows {
         for (place, (output, result)) in outputs.iter().zip(results).enumerate() {
             builder.write_points(*result, place, output, false)?;
         }
-        let (code, length) = (builder.finish()?, usize::try_from(length).ok()?);
+        let length = usize::try_from(length).ok()?;
+        let code = builder.finish_for(length)?;
         Some(Self { code, chosen, once, rows, length, together: (STRIP / length).clamp(1, LANES) })
     }
 

@@ -368,9 +368,17 @@ impl<'a> LoopBuilder<'a> {
     }
 
     pub(in crate::te::auto::cpu) fn finish(self) -> Option<PointLoop> {
+        self.finish_for(usize::MAX)
+    }
+
+    /// A loop that is run for `length` points at a time: by the shortest vectors if longer ones would not fit.
+    pub(in crate::te::auto::cpu) fn finish_for(self, length: usize) -> Option<PointLoop> {
         let vectors = self.vectors();
         let Self { lowering, bindings, gathered, is_short, .. } = self;
-        let kernel = Kernel::compile(&lowering.body, vectors)?;
+        let mut kernel = Kernel::compile(&lowering.body, vectors)?;
+        if kernel.lanes() > length {
+            kernel = Kernel::compile(&lowering.body, Vectors::Shortest)?;
+        }
         #[cfg(test)]
         super::COMPILED.set(super::COMPILED.get() + 1);
         Some(PointLoop { kernel, bindings, gathered: gathered.unwrap_or_default(), is_short })
