@@ -152,7 +152,7 @@ fn what_boxes_do_not_reach() -> Result<(), Error> {
         assert!(said.contains("; kernels for sm_90a load patches only where ") && said.contains(limit), "{said}");
         let refused = builder.sm90(sm90::Request::default()).choose().expect_err("no kernel").to_string();
         assert!(
-            refused.contains(limit) && refused.ends_with("leave `.sm90(…)` out for a kernel for sm_80"),
+            refused.contains(limit) && refused.ends_with("leave the request for one out for a kernel for sm_80"),
             "{refused}"
         );
     }

@@ -8,7 +8,7 @@ use super::kernel::supported::{UNALIGNED_PICKS, supports};
 use super::kernel::{PARAMETER_ALIGNMENT, Request as Pinned, Sm90Key, TensorCores, Traffic, Wgmma};
 use super::{emit, model, run};
 use crate::ElementType;
-use crate::evt::reference::Multiplication;
+use crate::evt::reference::{Fp8Adder, Multiplication};
 use crate::evt::{Computation, ValidTree};
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::families::family::{Family, FamilyKey};
@@ -158,7 +158,8 @@ impl FamilyKey for Sm90Key {
     fn multiplication(&self) -> Multiplication {
         match self.instruction {
             Wgmma::Tf32 => Multiplication::Tf32,
-            of if self.cores.promotes(of) && !self.promoted => Multiplication::FastFp8,
+            Wgmma::Fp8(_) if !self.cores.promotes(self.instruction) => Multiplication::NativeFp8(Fp8Adder::Blackwell),
+            Wgmma::Fp8(_) if !self.promoted => Multiplication::FastFp8,
             _ => Multiplication::Exact,
         }
     }
