@@ -359,9 +359,12 @@ fn atomics(cases: &mut Vec<Case>) {
     float_atomics(cases);
 }
 
-/// Exchange and compare-and-swap on each thread's own cell, whose old value is known; by generic addresses, too.
+/// Exchange and compare-and-swap on each thread's own cell, whose old value is known; by generic addresses, and with an order,
+/// too.
 fn exchanges(cases: &mut Vec<Case>) {
-    for (bits, register, space) in [(32, "%r", "global."), (64, "%rd", "global."), (32, "%r", ""), (64, "%rd", "")] {
+    let forms =
+        [(32, "%r", "global."), (64, "%rd", "global."), (32, "%r", ""), (64, "%rd", ""), (32, "%r", "relaxed.")];
+    for (bits, register, space) in forms {
         let mask = u64::MAX >> (64 - bits);
         let opcode = format!("atom.{space}exch.b{bits}");
         let body = format!(
